@@ -71,6 +71,13 @@ def test_the_output_is_private_until_it_is_whole(tmp_path, kind, mask, force) ->
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o666 & ~mask}
 
 
+def test_the_umask_is_left_alone(tmp_path, kind, monkeypatch) -> None:
+    """It is of the whole process: to set it, even for a moment, changes the files of other threads."""
+    monkeypatch.delattr(os, "umask")
+    publish(tmp_path / "out.csv")
+    assert names(tmp_path) == ["out.csv", "out.csv.json"]
+
+
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit, RuntimeError, EntropyError])
 @pytest.mark.parametrize("force", [False, True])
 def test_a_failure_leaves_what_was_there(tmp_path, kind, failure, force) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from dpfast.errors import DTypeError, FileError, ParameterError
 from dpfast.tables.atomic_write import atomic_write
 
 WHOLE_AT_CLOSE = {"s3", "gcs", "abfs"}  # object stores: no rename, and no half an object either
-_writing = threading.Lock()  # atomic_write sets the umask of the process for a moment
 
 
 class Folder:
@@ -114,7 +112,7 @@ class Folder:
 
     def _write_local(self, name: str, data: bytes) -> bool:
         try:
-            with _writing, atomic_write(Path(self._at(name)), found="refuse") as file:
+            with atomic_write(Path(self._at(name)), found="refuse") as file:
                 file.write(data)
         except FileError:
             if (there := self.read(name)) is None:

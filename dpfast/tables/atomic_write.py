@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ def atomic_write(path: Path, record: str | None = None, *, found: Found) -> Iter
             if found == "compare" or (found == "keep" and path.exists()):
                 _compare(file, path, record, beside)
                 return
-            _finish(file)
+            _finish(file, path.parent)
             if record is None:
                 _place(file, path, found=found)
             else:
@@ -121,7 +122,7 @@ def _same(one: IO[bytes], other: IO[bytes]) -> bool:
 @contextmanager
 def _temporary(directory: Path) -> Iterator[IO[bytes]]:
     """Yield a file for its owner alone, without a name if it can be, so that no kill leaves it."""
-    if (handle := _nameless(directory)) is not None:
+    if (handle := _nameless(directory, 0o600)) is not None:
         with os.fdopen(handle, "w+b") as file:
             yield file
         return
@@ -132,29 +133,39 @@ def _temporary(directory: Path) -> Iterator[IO[bytes]]:
             Path(file.name).unlink(missing_ok=True)
 
 
-def _nameless(directory: Path) -> int | None:
+def _nameless(directory: Path, mode: int) -> int | None:
     with suppress(AttributeError, OSError):  # not every system and file system has such files
-        handle = os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
+        handle = os.open(directory, os.O_TMPFILE | os.O_RDWR, mode)
         if os.path.exists(f"/proc/self/fd/{handle}"):  # noqa: PTH110  this path gives it a name later
             return handle
         os.close(handle)
     return None
 
 
-def _finish(file: IO[bytes]) -> None:
+def _finish(file: IO[bytes], directory: Path) -> None:
     """Flush a file to the disk, with the permissions of a new file."""
     file.flush()
-    mask = os.umask(0o077)
-    os.umask(mask)
-    os.fchmod(file.fileno(), 0o666 & ~mask)
+    os.fchmod(file.fileno(), _permissions(directory))
     os.fsync(file.fileno())
+
+
+def _permissions(directory: Path) -> int:
+    """Those of a new file. One is made: to read the umask is to set it, for all threads."""
+    if (handle := _nameless(directory, 0o666)) is None:
+        path = directory / f".dpfast-{secrets.token_hex(8)}.tmp"
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        path.unlink()
+    try:
+        return stat.S_IMODE(os.fstat(handle).st_mode)
+    finally:
+        os.close(handle)
 
 
 def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, found: Found) -> None:
     """Place the record, then the file: the file is never there without its own record."""
     with _temporary(path.parent) as extra:
         extra.write(record)
-        _finish(extra)
+        _finish(extra, path.parent)
         if found == "replace":
             path.unlink(missing_ok=True)  # otherwise a kill here would leave the old file beside the new record
         placed = _place(extra, beside, found=found)

@@ -8,7 +8,7 @@ from mutation.mutant import Mutant
 MUTANTS = [
     Mutant("an output has its name before it is on the disk", "dpfast/tables/atomic_write.py", "    os.fsync(file.fileno())", "    pass",
            "test_atomic_write.py -k after_they_are_on_disk"),
-    Mutant("others may read an output that is not whole", "dpfast/tables/atomic_write.py", "os.O_TMPFILE | os.O_RDWR, 0o600", "os.O_TMPFILE | os.O_RDWR, 0o644",
+    Mutant("others may read an output that is not whole", "dpfast/tables/atomic_write.py", "_nameless(directory, 0o600)", "_nameless(directory, 0o644)",
            "test_atomic_write.py -k private_until"),
     Mutant("a file that appears meanwhile is replaced", "dpfast/tables/atomic_write.py", '_refuse_existing(path, force=found == "replace")\n        if exists and found != "replace":  # the file has gone again\n            raise\n', "_refuse_existing(path, force=True)\n",
            "test_atomic_write.py -k appears_meanwhile"),
