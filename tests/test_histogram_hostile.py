@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from table_files import store
@@ -261,3 +262,60 @@ def test_memory_of_a_row(unit: str, most: int) -> None:
         command = [sys.executable, "-c", PEAK, "histogram", "r.parquet", "out.csv", *words]
         taken.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) * 1024)
     assert taken[1] - taken[0] < most * ROWS
+
+
+# ------------------------------------------------------------------ moments, and a page's rows
+
+MANY = 400  # rows of one key, which a threshold shows
+HIDDEN = ["--threshold", "--delta", "1e-4", "--report", "out.html"]
+
+
+def moments(cells: list[int], kind: pa.DataType) -> None:
+    whole = pa.array(cells, pa.int32() if kind == pa.date32() else pa.int64())
+    store(pa.table({"city": whole.cast(kind), "person": range(len(cells))}), Path("rows.arrow"))
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/City", "+25:00"])
+def test_a_zone_that_nobody_knows_costs_nothing(capsys, zone: str) -> None:
+    """No text and no page can be written of such a key: that was found out after the charge."""
+    moments([0, 1], pa.timestamp("s", zone))
+    Path("times.txt").write_text("1970-01-01T00:00:00Z\n")
+    refused(
+        capsys, "--by 'city' must be a column of .*a zone that is known", "--domain", "times.txt", rows="rows.arrow"
+    )
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("kind", "day"),
+    [(pa.date32(), 1), (pa.date64(), 86_400_000), (pa.timestamp("s"), 86_400), (pa.timestamp("us", "UTC"), 86_400_000_000)],
+)  # fmt: skip
+def test_moments_that_no_text_can_write_are_no_keys(kind: pa.DataType, day: int, end: str) -> None:
+    """OUT had other characters in place of a date, or was lost with its charge."""
+    most = 2**31 - 1 if day == 1 else 2**62 // day * day
+    ends = [-719_162 * day, 2_932_896 * day]  # the first day of year 1, the last of year 9999
+    moments([-most, ends[0] - day, *ends, ends[1] + day, most] * MANY, kind)
+    assert main(["histogram", "rows.arrow", f"out.{end}", *HIDDEN, *USUAL]) == 0
+    table = pq.read_table("out.parquet") if end == "parquet" else pa.csv.read_csv("out.csv")
+    assert [str(each)[:10] for each in table["city"].to_pylist()] == ["0001-01-01", "9999-12-31"]
+    assert "9999-12-31" in Path("out.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["low", "high"])
+def test_a_page_of_a_key_that_is_called_as_an_end_of_intervals(name: str) -> None:
+    """Its texts were taken for the ends, and the page was lost."""
+    Path("rows.csv").write_text(f"{name},person\na,1\nb,2\n")
+    words = ["--by", name, "--unit", "person", "--max-partitions", "1", "--domain", "a,b", "--epsilon", "1", "--quiet"]
+    assert main(["histogram", "rows.csv", "out.csv", "--report", "out.html", *words]) == 0
+    assert f"{name}</bdi> <small>no noise" in Path("out.html").read_text()
+
+
+def test_a_moment_that_python_cannot_hold_does_not_cost_a_release_its_page() -> None:
+    """Noon of the last day there is, in a zone where it is the year 10000."""
+    moments([253_402_300_799] * MANY, pa.timestamp("s", "Asia/Tokyo"))
+    assert main(["histogram", "rows.arrow", "out.parquet", *HIDDEN, *USUAL]) == 0
+    assert "?" in Path("out.html").read_text()
+
+
+def test_a_format_that_names_say_is_refused_in_the_words_of_histogram(capsys) -> None:
+    refused(capsys, "--format must be left out: the names of the files say", "--format", "csv")

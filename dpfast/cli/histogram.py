@@ -547,14 +547,16 @@ def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
 
 def _facts(release: Release, noisy: Any, about: Mapping[str, Any], target: Path, title: str | None) -> Facts:
     """What a report shows of this release, once OUT is there."""
+    from dpfast.tables import first_rows
+
     asked = release.asked
     unit, mechanism, known = asked.given["unit"], asked.mechanism, asked.cells is not None
     confidence, jointly = asked.confidence, "jointly" in asked.given
     half = asked.half_width or asked.within(USUAL)
-    shown = noisy.slice(0, ROWS).to_pydict()
-    cells, every = shown[asked.column], noisy.column(asked.column).to_numpy()
+    first = noisy.slice(0, ROWS)
+    cells, every = first[asked.column].to_pylist(), noisy[asked.column].to_numpy()
     low, high = (
-        shown[name] if name in shown else [asked.near(cell, way * half) for cell in cells]
+        first[name].to_pylist() if asked.half_width else [asked.near(cell, way * half) for cell in cells]
         for name, way in (("low", -1), ("high", 1))
     )
     widths = {"one cell": _within(asked.within(USUAL))}
@@ -571,7 +573,7 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any], target: Path,
     )  # fmt: skip
     return Facts(
         target.name, noisy.num_rows, [column], mechanism.guarantee, about,
-        labels={name: shown[name] for name in asked.by},
+        labels={name: [first_rows.shown(cell) for cell in first[name]] for name in asked.by},
         rows_are=every_combination if known else "The rows are the keys whose noisy number reached the threshold.",
         title=title or "", balance=balance(release.ledger, release.label, [mechanism], keyed=release.key is not None),
         notes=notes,

@@ -63,12 +63,12 @@ class FirstRows:
 def _texts(rows: Any, at: int, wanted: int) -> list[str]:
     """Cells that pass through, as text; none of a null."""
     if isinstance(rows, pa.RecordBatch):
-        return [_text(cell) for cell in rows.column(at).slice(0, wanted)]
+        return [shown(cell) for cell in rows.column(at).slice(0, wanted)]
     cells = rows.column(at)[:wanted].to_pylist()
     return [cell.decode("utf-8", "backslashreplace").replace('""', '"') for cell in cells]
 
 
-def _text(cell: pa.Scalar) -> str:
+def shown(cell: pa.Scalar) -> str:
     """A cell as Python writes it, or "?": OUT is paid by now, and Python may lack its date."""
     try:
         value = cell.as_py()

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.release.arrays import INT64_ENDS
 from dpfast.tables.csv_text import CsvText
-from dpfast.tables.domain import HELD, is_moment, is_text
+from dpfast.tables.domain import HELD, is_moment, is_text, numbers
 from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder
 from dpfast.tables.streams import PIPE, Form, form
 from dpfast.tables.text_format import TextFormat
@@ -27,6 +28,8 @@ from dpfast.tables.text_format import TextFormat
 Sign: TypeAlias = tuple[str, int, int, int, int, int]  # a file that changes has another one
 
 BATCH = 1 << 17  # rows at a time
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # of the years 1 to 9999, counted from 1970
+A_DAY = {unit: 86_400 * 1000**i for i, unit in enumerate(("s", "ms", "us", "ns"))}
 TEXTS = ("CSV", "TSV")
 TABLES = ("JSON lines", "Parquet", "Arrow")
 
@@ -250,9 +253,15 @@ def _value_kind(kind: pa.DataType) -> pa.DataType:
 
 def _kind_of_key(field: pa.Field) -> pa.DataType:
     kind = _value_kind(field.type)
-    if is_text(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or is_moment(kind):
-        return kind
-    raise ParameterError(f"--by {field.name!r:.80} must be a column of {HELD}, and holds {field.type}")
+    if not (is_text(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or is_moment(kind)):
+        raise ParameterError(f"--by {field.name!r:.80} must be a column of {HELD}, and holds {field.type}")
+    try:
+        pa.nulls(1, kind).cast(pa.string())
+    except pa.ArrowInvalid:
+        raise ParameterError(
+            f"--by {field.name!r:.80} must be a column of times in a zone that is known, and holds {field.type}"
+        ) from None
+    return kind
 
 
 def _check_unit(field: pa.Field) -> None:
@@ -288,8 +297,17 @@ def _plain(cells: pa.Array) -> pa.Array:
 
 
 def _filled(cells: pa.Array) -> pa.Array:
-    """With nulls in place of empty texts."""
+    """With nulls in place of empty texts, and of moments that no text can write."""
+    if is_moment(cells.type):
+        return pc.if_else(pc.and_(*_within_years(cells)), cells, None)
     return pc.if_else(pc.equal(cells, ""), None, cells) if is_text(cells.type) else cells
+
+
+def _within_years(cells: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Which moments are not before the year 1, and which are not after 9999."""
+    day = 1 if kinds.is_date32(cells.type) else A_DAY["ms" if kinds.is_date(cells.type) else cells.type.unit]
+    begin, end = max(FIRST_DAY * day, INT64_ENDS[0]), min((LAST_DAY + 1) * day - 1, INT64_ENDS[1])
+    return pc.greater_equal(numbers(cells), begin), pc.less_equal(numbers(cells), end)
 
 
 def _number(cells: pa.Array) -> pa.Array:
