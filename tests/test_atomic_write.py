@@ -72,7 +72,7 @@ def test_the_output_is_private_until_it_is_whole(tmp_path, kind, mask, force) ->
 
 
 def test_the_umask_is_left_alone(tmp_path, kind, monkeypatch) -> None:
-    """It is of the whole process: to set it, even for a moment, changes the files of other threads."""
+    """All threads share it: to set it, even for a moment, changes the files of the others."""
     monkeypatch.delattr(os, "umask")
     publish(tmp_path / "out.csv")
     assert names(tmp_path) == ["out.csv", "out.csv.json"]

@@ -305,6 +305,14 @@ def test_a_cell_that_python_cannot_hold_does_not_cost_a_release_its_out(cell: pa
     assert "?" in Path("out.html").read_text()
 
 
+@pytest.mark.parametrize("end", ["csv", "tsv"])
+def test_a_zone_that_nobody_knows_costs_nothing(capsys, end: str) -> None:
+    """A text cannot be written of it, which was found out after the charge."""
+    other = pa.array([1], pa.timestamp("s", tz="Nowhere/None"))
+    store(pa.table({"n": [1], "other": other}), Path("in.arrow"))
+    refused(capsys, "cannot hold one of the other columns", "in.arrow", f"out.{end}", *USUAL)
+
+
 @pytest.mark.parametrize("name", [b"pandas", b"dpfast"])
 def test_metadata_that_nest_deeply_are_left_out(name: bytes) -> None:
     store(pa.table({"n": [1]}).replace_schema_metadata({name: b"[" * 100_000}), Path("in.arrow"))

@@ -28,7 +28,7 @@ from dpfast.tables.text_format import TextFormat
 Sign: TypeAlias = tuple[str, int, int, int, int, int]  # a file that changes has another one
 
 BATCH = 1 << 17  # rows at a time
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # of the years 1 to 9999, counted from 1970
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, in days from 1970
 A_DAY = {unit: 86_400 * 1000**i for i, unit in enumerate(("s", "ms", "us", "ns"))}
 TEXTS = ("CSV", "TSV")
 TABLES = ("JSON lines", "Parquet", "Arrow")
