@@ -12,7 +12,7 @@ import pytest
 from columns import COUNTS, VALUES, fixed
 from fresh import python
 
-from dpfast import DTypeError, UnusableValuesError
+from dpfast import DTypeError, Ledger, UnusableValuesError
 from dpfast.adapters import arrow_capsules as at
 
 
@@ -199,6 +199,24 @@ def test_an_export_outlives_its_exporter_and_each_is_another() -> None:
     assert first["a"].to_pylist() == second["a"].to_pylist() == before
 
 
+class Changing:
+    """A column of a dict that another thread writes: bytes, then words."""
+
+    looks = 0
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self.looks += 1
+        return np.arange(4, dtype=np.int8 if self.looks % 2 else np.int64)
+
+
+def test_the_capsules_of_an_export_agree() -> None:
+    """The schema said words and the array held bytes: a consumer read beyond the end of them."""
+    pa = pytest.importorskip("pyarrow")
+    made = pa.RecordBatch._import_from_c_capsule(*at.ArrowRows(a=Changing()).__arrow_c_array__())
+    assert made.to_pydict() == {"a": [0, 1, 2, 3]}
+    assert made.schema.types == [pa.int8()]
+
+
 def test_an_export_that_nobody_takes_is_freed() -> None:
     """1.3 GB are exported in turn, and less than a quarter stays."""
     column = np.zeros(1 << 22).view(at.ArrowColumn)
@@ -235,6 +253,8 @@ def test_a_consumer_may_release_after_python_has_ended() -> None:
         (lambda column: at.ArrowRows(a=column, b=column[:1]), "of one length"),
         (lambda column: at.ArrowRows({"a\0b": column}), "without NUL"),
         (lambda column: at.ArrowRows({1: column}), "a text"),
+        (lambda column: at.ArrowRows({"\ud800": column}), "of UTF-8"),
+        (lambda column: at.ArrowRows(a=[[91], [91, 92]]), "integers or floats"),
         (lambda column: at.ArrowRows(a=["91"]), "integers or floats"),
     ],
 )
@@ -263,6 +283,40 @@ def test_memory_that_there_is_not_is_said() -> None:
                 print("refused")
     """
     assert python(script).split() == ["refused"] * 2
+
+
+# ------------------------------------------------------------------ producers that fail
+
+
+def fail(self: Any, requested_schema: object = None) -> Any:
+    raise KeyError("could not convert '91' to INT64")
+
+
+@pytest.mark.parametrize("method", ["__arrow_c_array__", "__arrow_c_stream__"])
+@pytest.mark.parametrize("found", [fail, property(fail), lambda self, a, b: None])
+def test_what_a_producer_raises_tells_no_value(tmp_path, method, found) -> None:
+    """DuckDB's errors quote cells, and came out as they were."""
+    ledger = Ledger(tmp_path / "budget.db", 1, create=True)
+    with pytest.raises(DTypeError, match=f"^{method} of Failing failed with .*Error: call it to see why$") as caught:
+        ledger.release(COUNTS, type("Failing", (), {method: found})(), label="failing")
+    assert "91" not in str(caught.value)
+    assert not ledger.history()
+
+
+def test_a_producer_can_do_without_a_stream() -> None:
+    """None says that a class has no such method."""
+    pa = pytest.importorskip("pyarrow")
+
+    class NoStream(OfArray):
+        __arrow_c_stream__ = None
+
+    assert fixed(NoStream(pa.array([1, 2]))).tolist() == fixed([1, 2]).tolist()
+
+
+def test_null_rows_are_refused_by_the_class_of_what_values_tell() -> None:
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(UnusableValuesError, match="rows must not be null as a whole"):
+        COUNTS.release(OfArray(pa.array([{"a": 91}, None])))
 
 
 # ------------------------------------------------------------------ producers of our own

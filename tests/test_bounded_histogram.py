@@ -34,6 +34,7 @@ from dpfast import (
     Key,
     ParameterError,
     Sensitivity,
+    UnusableValuesError,
     bounded_histogram,
     thresholded,
 )
@@ -342,7 +343,7 @@ def test_unseen_keys_and_those_outside() -> None:
     """A domain key without rows counts 0; one outside is dropped or refused, and not told."""
     found = bounded_histogram([4, 9, 4, 2], [1, 1, 2, 2], domain=[2, 3, 4], max_partitions=3, max_per_partition=1)
     assert (found.keys.tolist(), found.counts.tolist()) == ([2, 3, 4], [1, 0, 2])
-    with pytest.raises(ParameterError, match="keys must all be of the domain") as caught:
+    with pytest.raises(UnusableValuesError, match="keys must all be of the domain") as caught:
         one_each([4, 9], [1, 1], domain=[2, 4], outside="refuse")
     assert "9" not in str(caught.value)
     kept = bounded_histogram([4, 2], [1, 1], domain=[2, 4], max_partitions=2, max_per_partition=1, outside="refuse")
@@ -646,7 +647,7 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
         ({"domain": [1, 1]}, ParameterError, "domain must hold each key once"),
         ({"domain": ["a", None]}, DTypeError, "domain must hold integers or strings, all of one kind and none missing"),
         ({"domain": [1, 2]}, DTypeError, "keys and domain must be both of integers or both of strings"),
-        ({"domain": "abc"}, ParameterError, "domain must have one dimension, got 0"),
+        ({"domain": "abc"}, DTypeError, "domain must be a column of .*, not str"),
         ({"keys": [1.0, float("nan")]}, DTypeError, "keys must hold .* there are float"),
         ({"keys": np.array([1.0, 2.0])}, DTypeError, "keys must hold .*, not float64"),
         ({"keys": ["secret-7", float("nan")]}, DTypeError, "keys must hold .* there are float, str"),
@@ -663,6 +664,7 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
         ({"keys": np.array([["secret-7"]] * 2)}, ParameterError, "keys must have one dimension, got 2"),
         ({"keys": {"secret-7"}}, DTypeError, "keys must be a column of .*, not set"),
         ({"keys": 7}, DTypeError, "keys must be a column of .*, not int"),
+        ({"keys": "city"}, DTypeError, "keys must be a column of .*, not str"),
         ({"keys": np.ma.array([7, 7], mask=[0, 1])}, DTypeError, "masked"),
         ({"unit_ids": [7, None]}, DTypeError, "unit_ids must hold .* there are NoneType, int"),
         ({"unit_ids": [7.0, 7.5]}, DTypeError, "unit_ids must hold"),

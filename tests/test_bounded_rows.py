@@ -448,6 +448,12 @@ def test_values_of_other_libraries() -> None:
         sums_of([3, None, 2], 0, 2)
 
 
+def test_a_list_of_no_values_is_one_of_integers() -> None:
+    """NumPy makes floats of it, and the message asked for a granularity."""
+    empty = bounded_histogram([], [], values=[], domain=["a"], lower=0, upper=2, max_partitions=1)
+    assert empty.counts.tolist() == [0]
+
+
 BAD_SUMS = [
     ({"lower": 3}, ParameterError, "lower must be at most upper, got 3 and 2"),
     ({"lower": None}, ParameterError, "lower and upper must be given with values"),

@@ -105,6 +105,16 @@ def test_nulls_need_a_number(made) -> None:
     assert columns_of(fixed(made(holes), missing=0)) == columns_of(fixed(made({"a": [1, 0], "b": [3, 4]})))
 
 
+@pytest.mark.parametrize("other", [[True, False], pd.to_datetime(["2026", "2027"]), pd.to_timedelta([1, 2])], ids=str)
+@pytest.mark.parametrize("beside", [[91, 92], pd.to_datetime(["2026", "2027"])], ids=str)
+def test_a_column_of_another_kind_is_refused_by_its_place(other, beside) -> None:
+    """Booleans beside integers were released as counts; dates beside integers were NumPy's error."""
+    with pytest.raises(
+        DTypeError, match=r"^column [01]: a Series must hold integers or floats, dense, not (bool|date|time)"
+    ):
+        COUNTS.release(pd.DataFrame({"a": beside, "b": other}))
+
+
 # ------------------------------------------------------------------ what each library keeps
 
 

@@ -552,6 +552,27 @@ def test_verify(tmp_path, capsys, end) -> None:
     assert release.charges == 1
 
 
+@pytest.mark.skipif(not Path("/usr/bin/unshare").exists(), reason="needs Linux's namespaces of mounts")
+def test_verify_where_nothing_can_be_written(release) -> None:
+    """It made its copy beside OUT; the ledger is read there, too."""
+    assert release.run() == 0
+    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    mounted = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+    alone = ["unshare", "-m", "sh", "-c"]
+    if subprocess.run([*alone, mounted, release.folder, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs root")
+    command = [*alone, mounted, release.folder, sys.executable, "-c", program, *release.command(verb="verify")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_record_that_is_gone_is_not_called_another(release, capsys) -> None:
+    assert release.run() == 0
+    Path(f"{release.out}.json").unlink()
+    for verb, again in (("verify", []), ("privatize", ["--resume"])):
+        failed(capsys, release.run(*again, verb=verb), r"out.csv.json, the record of the release, is not there")
+
+
 def test_verify_refuses_what_cannot_be_drawn_again(release, capsys) -> None:
     failed(capsys, release.run(verb="verify"), "OUT must be the file of a release", expected=2)
     release.out.write_text("mine")

@@ -847,6 +847,7 @@ def test_values_that_are_refused_are_recorded(tmp_path, own) -> None:
         ({"key": key_of().chooser()}, DTypeError, "key must be a release key"),
         ({"buckets": 0}, ParameterError, "buckets must be at least 1"),
         ({"buckets": 1.0}, DTypeError, "buckets must be an int"),
+        ({"buckets": 2**63}, ParameterError, r"buckets must be at most 2\*\*32, got 9223372036854775808"),
     ],
     ids=named,
 )

@@ -779,6 +779,8 @@ BAD = {
     "names of other leaves": ({"levels": [["a", "b"]]}, "for each leaf: 4, got 2"),
     "no levels": ({"levels": []}, "at least one"),
     "a text for levels": ({"levels": "abcd"}, "list of columns"),
+    "a number for levels": ({"levels": np.array(3)}, "levels must be a list of columns.*not ndarray"),
+    "names of columns": ({"levels": ["town", "state"]}, r"levels\[0\] must be a column of .*, not str"),
     "both": ({"levels": [["a", "a", "b", "b"]], "branching": 2}, "not both"),
     "a branching of one": ({"branching": 1}, "at least 2"),
     "no budget": ({"epsilon": None}, "epsilon, epsilon and delta, or rho"),
@@ -804,6 +806,13 @@ BAD = {
     "a text for a ledger": ({"ledger": "b.db"}, "Ledger"),
     "no threads": ({"threads": 0}, "at least 1"),
 }
+
+
+def test_levels_of_a_frame() -> None:
+    """The names of its columns were taken for the columns."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"town": ["a", "a", "b", "b"], "state": ["u"] * 4})
+    assert [each.size for each in tree([1, 2, 3, 4], levels=frame, **EVEN).estimates] == [4, 2, 1]
 
 
 @pytest.mark.parametrize(("change", "said"), BAD.values(), ids=BAD)

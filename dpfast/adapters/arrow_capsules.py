@@ -16,6 +16,7 @@ Source: the Arrow C data, stream and PyCapsule interfaces.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dpfast import DTypeError
+from dpfast import DTypeError, UnusableValuesError
 from dpfast._native import arrow_capsule
 from dpfast.adapters import filler, jointly
 
@@ -81,10 +82,11 @@ class Column(NamedTuple):
 def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
     """What `released(values, **options)`, a mechanism's release, gives for Arrow data.
 
-    Raises: DTypeError (no numbers; structures that are broken; two columns of one name); what
-        release raises.
+    Raises: DTypeError (no numbers; structures that are broken; a producer that fails; two columns
+        of one name); UnusableValuesError (rows that are null as a whole); what release raises.
     """
-    names, columns = _stream(values) if hasattr(values, "__arrow_c_stream__") else _array(values)
+    streams = getattr(type(values), "__arrow_c_stream__", None) is not None
+    names, columns = _stream(values) if streams else _array(values)
     if names is None:
         return released(_filled(columns[0], options["missing"]), **options).view(ArrowColumn)
     if len(set(names)) < len(names):
@@ -112,15 +114,16 @@ class _Exported:
     """
 
     def __arrow_c_schema__(self) -> object:
-        return self._capsule(b"arrow_schema")
+        return self._capsules(b"arrow_schema")[0]
 
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        return self._capsule(b"arrow_schema"), self._capsule(b"arrow_array")
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, ...]:
+        return self._capsules(b"arrow_schema", b"arrow_array")
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._capsule(b"arrow_array_stream")
+        return self._capsules(b"arrow_array_stream")[0]
 
-    def _capsule(self, name: bytes) -> object:
+    def _capsules(self, *kinds: bytes) -> tuple[object, ...]:
+        """Of one look at the columns: if another thread changes them, the capsules still agree."""
         raise NotImplementedError
 
 
@@ -138,8 +141,9 @@ class ArrowColumn(_Exported, np.ndarray[Any, Any]):
         """What is computed from it is NumPy's own."""
         return array[()]
 
-    def _capsule(self, name: bytes) -> object:
-        return arrow_capsule(name, [_exported("", self)], rows=False, length=len(self))
+    def _capsules(self, *kinds: bytes) -> tuple[object, ...]:
+        column = _exported("", self)
+        return tuple(arrow_capsule(kind, [column], rows=False, length=column[2].size) for kind in kinds)
 
 
 class ArrowRows(_Exported, dict[str, Any]):
@@ -152,32 +156,47 @@ class ArrowRows(_Exported, dict[str, Any]):
     ['visits', 'calls']
     """
 
-    def _capsule(self, name: bytes) -> object:
+    def _capsules(self, *kinds: bytes) -> tuple[object, ...]:
         columns = [_exported(called, cells) for called, cells in self.items()]
         lengths = {cells.size for *_, cells in columns}
         if len(lengths) > 1:
             raise DTypeError("columns of one length make rows, and these have several")
-        return arrow_capsule(name, columns, rows=True, length=max(lengths, default=0))
+        length = max(lengths, default=0)
+        return tuple(arrow_capsule(kind, columns, rows=True, length=length) for kind in kinds)
 
 
 def _exported(name: object, cells: Any) -> tuple[str, str, npt.NDArray[Any]]:
     """Arrow's format, the name and the cells of a column. Raises: DTypeError."""
-    found = np.asarray(cells)
+    try:
+        found = np.asarray(cells)
+    except ValueError:  # lists of several lengths
+        found = np.asarray(cells, object)
     if found.ndim != 1 or found.dtype not in LETTERS:
         raise DTypeError(
             f"an Arrow column has one dimension and integers or floats, not {found.ndim} dimensions of {found.dtype}"
         )
-    if not isinstance(name, str) or "\0" in name:
-        raise DTypeError("the name of an Arrow column must be a text without NUL")
+    if not isinstance(name, str) or re.search(r"[\0\ud800-\udfff]", name):
+        raise DTypeError("the name of an Arrow column must be a text without NUL, of UTF-8")
     return LETTERS[found.dtype], name, np.ascontiguousarray(found)
 
 
 # ------------------------------------------------------------------ whole objects
 
 
+def _asked(values: Any, method: str) -> Any:
+    """What a producer's method gives. Its own error is dropped, for it could quote values."""
+    try:
+        return getattr(values, method)()
+    except MemoryError:
+        raise
+    except Exception as failure:
+        kind = type(values).__name__
+        raise DTypeError(f"{method} of {kind} failed with {type(failure).__name__}: call it to see why") from None
+
+
 def _array(values: Any) -> tuple[list[str] | None, list[Column]]:
     """What an object with `__arrow_c_array__` holds. Its capsules release their structures."""
-    capsules = values.__arrow_c_array__()
+    capsules = _asked(values, "__arrow_c_array__")
     if not isinstance(capsules, tuple) or len(capsules) != 2:
         raise DTypeError(f"{BROKEN}: __arrow_c_array__ must return two capsules")
     schema, array = _struct(capsules[0], Schema), _struct(capsules[1], Array)
@@ -187,7 +206,7 @@ def _array(values: Any) -> tuple[list[str] | None, list[Column]]:
 
 def _stream(values: Any) -> tuple[list[str] | None, list[Column]]:
     """What an object with `__arrow_c_stream__` holds. Its capsule releases the stream."""
-    capsule = values.__arrow_c_stream__()
+    capsule = _asked(values, "__arrow_c_stream__")
     stream = _struct(capsule, Stream)
     with _filled_by(stream, stream.get_schema, Schema) as schema:
         if schema is None:
@@ -288,7 +307,7 @@ def _columns(array: Any, formats: list[Any], *, rows: bool) -> list[Column]:
     if len(children) != len(formats):
         raise DTypeError(f"{BROKEN}: an array must have as many columns as its schema")
     if _nulls(array, array.offset, array.length) is not None:
-        raise DTypeError("rows must not be null as a whole")
+        raise UnusableValuesError("rows must not be null as a whole: leave them out, or fill them")
     for child in children:
         _check(child, 2)
         if child.length < array.offset + array.length:

@@ -76,7 +76,7 @@ def _labels_in_use(index: Any) -> Any:
 def _read(values: Any, missing: object) -> Any:
     """The cells as NumPy's. Raises: DTypeError, ParameterError."""
     cells, dtype = values.array, values.dtype
-    if isinstance(dtype, np.dtype):
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
         return values.to_numpy()
     if isinstance(dtype, pd.ArrowDtype):
         import pyarrow as pa

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.records.fixed_point import FAR, on_grid
-from dpfast.release.arrays import ENDS, INT64_ENDS, UINT64, grid_of, plain_array
+from dpfast.release.arrays import ENDS, INT64, INT64_ENDS, UINT64, grid_of, plain_array
 
 RULE = "integers, float64 or float32"
 MISSING = "values must hold no NaN and no null: leave such rows out, or give them a number"
@@ -70,6 +70,8 @@ class Amounts:
 
     def __init__(self, values: Any, on: Grid) -> None:
         self._array, self._grid = plain_array("values", values, RULE), on
+        if not self._array.size and isinstance(values, (list, tuple)) and on.exponent is None:
+            self._array = self._array.astype(INT64)  # NumPy makes floats of it
         dtype = self._array.dtype
         if self._array.ndim != 1:
             raise ParameterError(f"values must have one dimension, got {self._array.ndim}")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import kernels
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, refuse_less
@@ -262,9 +262,10 @@ def bounded_histogram(
     Memory: 9 bytes a row of integers, 17 if ids are spread over all 64 bits or keys have no domain;
         25 of strings, besides the strings that differ; with values, or of several columns without
         a domain, 33 bytes. Time and memory access depend on the data.
-    Raises: DTypeError, ParameterError; UnusableValuesError (NaN among values); EntropyError. No
-        message shows a key, an id, a value or a count, but the fact that an input is refused can
-        depend on them. Warns: InsecureKeyWarning (a fixed key).
+    Raises: DTypeError, ParameterError; UnusableValuesError (NaN among values; a key outside the
+        domain, if these are refused); EntropyError. No message shows a key, an id, a value or a
+        count, but the fact that an input is refused can depend on them. Warns: InsecureKeyWarning
+        (a fixed key).
 
     >>> city = np.array(["Oslo", "Lima", "Oslo", "Oslo"])
     >>> person = np.array([1, 1, 2, 2])
@@ -476,7 +477,7 @@ def _sorted_rows(
         places = find(part)
         inside = places >= 0
         if refuse and not inside.all():
-            raise ParameterError("keys must all be of the domain")
+            raise UnusableValuesError("keys must all be of the domain")
         packed = (code(ids.codes[part].copy()) << np.uint64(bits) | places.astype(np.uint64))[inside]
         rows[kept : kept + packed.size] = packed
         if amounts is not None:

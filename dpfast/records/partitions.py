@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dpfast.release.key import ReleaseKey
 
 BUCKETS = 256  # under a key, unless the caller says otherwise
+MOST_BUCKETS = 2**32
 
 KINDS = "iufbUSmM"  # the kinds of dtypes whose keys have an order
 OBJECTS: dict[str, Any] = {  # kinds of Python objects; a bool is an int, and a datetime a date
@@ -239,6 +240,8 @@ def thresholded(
     showing = law.showing
     _check_payment(ledger, label, key, parameters.flag("resume", resume))
     among, under = whole("buckets", buckets, 1), None if key is None else release_key(key)
+    if among > MOST_BUCKETS:
+        raise ParameterError(f"buckets must be at most 2**32, got {parameters.shown(buckets)}")
     if ledger is None:
         names, present = _read(keys, counts)
     else:

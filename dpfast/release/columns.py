@@ -57,11 +57,14 @@ def column(name: str, values: Any) -> Column:
     """
     if isinstance(values, (list, tuple, range)):
         values = np.fromiter(values, object, len(values))  # asarray would make strings of [1, "1"]
+    wrong = DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}")
+    if isinstance(values, (str, bytes)):  # such as a column's name
+        raise wrong
     try:
         values = getattr(values, "array", values)  # in pandas a slice of the Series itself can go by labels
         none = values[:0]
     except (TypeError, IndexError, KeyError, ValueError):  # the last: a MultiIndex has no one array
-        raise DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}") from None
+        raise wrong from None
     kind = plain_array(name, none, RULE)
     if kind.ndim != 1:
         raise ParameterError(f"{name} must have one dimension, got {kind.ndim}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy.parameters import whole
-from dpfast.release.columns import Column, column
+from dpfast.release.columns import Column, column, columns_of
 
 Places = npt.NDArray[np.int64]
 BRANCHING = 8
@@ -102,9 +102,9 @@ def named(leaves: int, levels: Iterable[Any]) -> Shape:
 
     Raises: DTypeError, ParameterError.
     """
-    if isinstance(levels, (str, bytes)) or not isinstance(levels, Iterable):
+    if isinstance(levels, (str, bytes)) or not isinstance(levels, Iterable) or getattr(levels, "ndim", 1) == 0:
         raise DTypeError(f"levels must be a list of columns, one for each level, not {type(levels).__name__}")
-    columns = [column(f"levels[{i}]", each) for i, each in enumerate(levels)]
+    columns = [column(f"levels[{i}]", each) for i, each in enumerate(columns_of(levels) or levels)]
     if not columns:
         raise ParameterError("levels must hold at least one column; branching= makes a tree without names")
     begins: list[Places] = []
