@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -319,3 +320,31 @@ def test_a_moment_that_python_cannot_hold_does_not_cost_a_release_its_page() -> 
 
 def test_a_format_that_names_say_is_refused_in_the_words_of_histogram(capsys) -> None:
     refused(capsys, "--format must be left out: the names of the files say", "--format", "csv")
+
+
+# ------------------------------------------------------------------ a folder of many files
+
+
+@pytest.fixture
+def _few_files() -> Iterator[None]:
+    """This process may have 100 files open; by default it is 1,024."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("end", ["parquet", "arrow", "jsonl", "csv"])
+@pytest.mark.usefixtures("_few_files")
+def test_a_folder_may_hold_more_files_than_a_process_may_open(end: str) -> None:
+    Path("rows").mkdir()
+    for i in range(120):
+        texts = {"jsonl": f'{{"city": "Oslo", "person": {i}}}\n', "csv": f"city,person\nOslo,{i}\n"}
+        if end in texts:
+            Path(f"rows/{i}.{end}").write_text(texts[end])
+        else:
+            store(pa.table({"city": ["Oslo"], "person": [i]}), Path(f"rows/{i}.{end}"))
+    assert main(["histogram", "rows", "out.csv", *USUAL, *KNOWN]) == 0
+    if end == "parquet":
+        law = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]
+        assert main(["privatize", "rows", "out.parquet", "--column", "person", *law]) == 0

@@ -44,24 +44,28 @@ class Reader(Protocol):
 
 
 class Parquet:
-    """A Parquet file."""
+    """A Parquet file, open only while it is read: a folder may hold thousands."""
 
     def __init__(self, path: Path) -> None:
         self.paths, self.codec = [path], "snappy"
-        self.file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
-        self.schema, self.rows = self.file.schema_arrow, self.file.metadata.num_rows
-        if self.file.num_row_groups and self.file.metadata.num_columns:
-            # A query for damaged metadata of a column ends the process. A read of the column
-            # refuses them.
-            first = self.file.metadata.schema.column(0).path
-            next(self.file.iter_batches(1, row_groups=[0], columns=[first]), None)
-            codec = self.file.metadata.row_group(0).column(0).compression.lower()
-            self.codec = {"uncompressed": "none", "lz4_raw": "lz4", "lzo": "snappy"}.get(codec, codec)
+        with self._open() as file:
+            self.schema, self.rows = file.schema_arrow, file.metadata.num_rows
+            if file.num_row_groups and file.metadata.num_columns:
+                # A query for damaged metadata of a column ends the process. A read of the column
+                # refuses them.
+                first = file.metadata.schema.column(0).path
+                next(file.iter_batches(1, row_groups=[0], columns=[first]), None)
+                codec = file.metadata.row_group(0).column(0).compression.lower()
+                self.codec = {"uncompressed": "none", "lz4_raw": "lz4", "lzo": "snappy"}.get(codec, codec)
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
-        for batch in self.file.iter_batches(batch_size=rows, columns=columns):
-            batch.validate(full=True)  # texts may be no UTF-8
-            yield batch, batch.num_rows / self.rows
+        with self._open() as file:
+            for batch in file.iter_batches(batch_size=rows, columns=columns):
+                batch.validate(full=True)  # texts may be no UTF-8
+                yield batch, batch.num_rows / self.rows
+
+    def _open(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=1 << 20)
 
 
 class ParquetFolder:
@@ -85,9 +89,10 @@ class ParquetFolder:
             raise ParameterError(f"{path} holds no Parquet file")
         self.paths = [Path(each.path) for each in fragments]
         _check_whole(path, self.paths)
-        files = [Parquet(each) for each in self.paths]
-        self.rows, self.codec, self._inner = sum(each.rows for each in files), files[0].codec, files[0].schema
-        if any(not each.schema.equals(self._inner) for each in files):
+        self._files = [Parquet(each) for each in self.paths]
+        first = self._files[0]
+        self.rows, self.codec, self._inner = sum(each.rows for each in self._files), first.codec, first.schema
+        if any(not each.schema.equals(self._inner) for each in self._files):
             raise FileError(
                 f"{path} must hold files of one schema: the same columns, of the same types, in the same order"
             )
@@ -105,8 +110,8 @@ class ParquetFolder:
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
         inner = None if columns is None else [name for name in columns if name in self._inner.names]
-        for path, keys in zip(self.paths, self._keys, strict=True):
-            for batch, _ in Parquet(path).batches(rows, inner):
+        for file, keys in zip(self._files, self._keys, strict=True):
+            for batch, _ in file.batches(rows, inner):
                 made = list(batch.columns)
                 schema = batch.schema
                 for name, value in keys.items():
@@ -163,20 +168,20 @@ class JsonLines:
 
     def __init__(self, path: Path, form: Form, style: TextFormat) -> None:
         self.path, self.paths, self._form, self._style = path, [path], form, style
-        self._begun = self._texts()
-        self._first = next(self._begun)
+        texts = self._texts()
+        first = next(texts)
+        self._begun = _Joined(first, texts) if path == PIPE else None  # which is read once; a file is closed
         with _one_shape(path):
-            schema = pajson.read_json(io.BytesIO(self._first)).schema if self._first.strip() else pa.schema([])
+            schema = pajson.read_json(io.BytesIO(first)).schema if first.strip() else pa.schema([])
         if not schema.names:
             raise FileError(f'{what_is(path)} is empty: a line must be an object such as {{"city": "Oslo", "n": 7}}')
         self.schema = pa.schema([field.with_type(_kept(field.type)) for field in schema])
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
-        texts = self._begun if self.path == PIPE else self._texts()
-        first = self._first if self.path == PIPE else b""
+        texts = self._begun or _Joined(b"", self._texts())
         options = pajson.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="error")
         with _one_shape(self.path):
-            stream = pa.PythonFile(_Joined(first, texts), "r")
+            stream = pa.PythonFile(texts, "r")
             for batch in pajson.open_json(stream, pajson.ReadOptions(block_size=LOOK), options):
                 batch.validate(full=True)  # it may hold bytes that are no UTF-8
                 found = batch if columns is None else batch.select(columns)
