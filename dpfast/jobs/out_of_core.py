@@ -52,7 +52,7 @@ class Spill:
 
     def __init__(self, many: int, stage: Folder) -> None:
         """Raises: FileError."""
-        self._stage, self._open = stage, ExitStack()
+        self._stage = stage
         where = stage.path if stage.local else None  # None: where the system has temporary files
         self._files: list[IO[bytes]] = []
         with _on_disk(stage), ExitStack() as opened:

@@ -295,8 +295,8 @@ def _sure(facts: Facts) -> tuple[tuple[Fraction, Fraction] | None, tuple[Fractio
     if of.epsilon is not None and of.delta is not None:
         holds = of.epsilon, of.delta
     else:
-        found = of.approximate(max(meaning.EXAMPLE_DELTA, 2 * of.rho_delta)).epsilon
-        holds = Fraction(found or 0), max(meaning.EXAMPLE_DELTA, 2 * of.rho_delta)
+        delta = max(meaning.EXAMPLE_DELTA, 2 * of.rho_delta)
+        holds = Fraction(of.approximate(delta).epsilon or 0), delta
     if facts.belief is not None or of.rho_delta:
         return holds, facts.belief
     return holds, meaning.largest_loss(of, holds)
@@ -345,8 +345,7 @@ def _balance(of: Balance, unit: str) -> Iterator[str]:
         ]
         for name in names
     ]
-    head = ["", "this release", "spent in all", "left", "budget"]
-    head[0] = "amount"
+    head = ["amount", "this release", "spent in all", "left", "budget"]
     yield table("ledger", "The ledger just after this release.", head, rows, figures=1, wide=True)
 
 

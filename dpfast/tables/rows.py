@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ import pyarrow.types as kinds
 
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import INT64_ENDS
-from dpfast.tables.csv_text import CsvText
+from dpfast.tables.csv_text import CsvText, Records
 from dpfast.tables.domain import HELD, is_moment, is_text, numbers
 from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder
 from dpfast.tables.streams import PIPE, Form, form
@@ -68,7 +68,7 @@ class Rows:
         self._format = _one_format(path, forms)
         with _reading(self.path):
             self._texts: list[CsvText] = []
-            self._tables: list[Any] = []
+            self._tables: Sequence[Table] = ()
             if self._format in TEXTS:
                 how = (style or TextFormat()).named(self._format)
                 self._texts = [CsvText(file, how, of.codec) for file, of in zip(files, forms, strict=True)]
@@ -159,7 +159,10 @@ class Arrow:
                     yield batch.slice(at, rows), 0.0
 
 
-def _opened(path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat) -> list[Any]:
+Table: TypeAlias = JsonLines | Arrow | Parquet | ParquetFolder
+
+
+def _opened(path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat) -> Sequence[Table]:
     """The tables of a path, of one format: each has a schema, and batches of its columns."""
     if forms[0].format == "JSON lines":
         return [JsonLines(file, of, style) for file, of in zip(files, forms, strict=True)]
@@ -280,7 +283,7 @@ def _check_value(field: pa.Field) -> None:
         )
 
 
-def _decoded(records: Any, place: int, name: str) -> pa.Array:
+def _decoded(records: Records, place: int, name: str) -> pa.Array:
     text = records.column(place)
     if records.quoted[:, place].any():
         text = pc.replace_substring(text, '""', '"')  # quotes inside are doubled, or were refused
