@@ -108,7 +108,7 @@ def test_nulls_need_a_number(made) -> None:
 @pytest.mark.parametrize("other", [[True, False], pd.to_datetime(["2026", "2027"]), pd.to_timedelta([1, 2])], ids=str)
 @pytest.mark.parametrize("beside", [[91, 92], pd.to_datetime(["2026", "2027"])], ids=str)
 def test_a_column_of_another_kind_is_refused_by_its_place(other, beside) -> None:
-    """Booleans beside integers were released as counts; dates beside integers were NumPy's error."""
+    """Booleans beside integers were released as counts, and dates were NumPy's error."""
     with pytest.raises(
         DTypeError, match=r"^column [01]: a Series must hold integers or floats, dense, not (bool|date|time)"
     ):

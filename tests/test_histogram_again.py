@@ -279,6 +279,14 @@ def test_verify(release, capsys) -> None:
     assert release.charges == 1
 
 
+def test_verify_of_a_report_that_is_not_there(release, capsys) -> None:
+    """It said that it could not write one, which it never does."""
+    assert release.run() == 0
+    page = release.folder / "out.html"
+    failed(capsys, release.run("--verify", "--report", page), "out.html does not exist, and the release has this file")
+    assert not page.exists()
+
+
 def test_verify_refuses_what_cannot_be_drawn_again(release, capsys) -> None:
     failed(
         capsys, release.run("--verify"), f"--label must be that of a release, and .* has none of '{LABEL}'", expected=2

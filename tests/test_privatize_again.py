@@ -570,7 +570,7 @@ def test_a_record_that_is_gone_is_not_called_another(release, capsys) -> None:
     assert release.run() == 0
     Path(f"{release.out}.json").unlink()
     for verb, again in (("verify", []), ("privatize", ["--resume"])):
-        failed(capsys, release.run(*again, verb=verb), r"out.csv.json, the record of the release, is not there")
+        failed(capsys, release.run(*again, verb=verb), r"out.csv.json does not exist, and the release has this file")
 
 
 def test_verify_refuses_what_cannot_be_drawn_again(release, capsys) -> None:

@@ -123,7 +123,7 @@ class _Exported:
         return self._capsules(b"arrow_array_stream")[0]
 
     def _capsules(self, *kinds: bytes) -> tuple[object, ...]:
-        """Of one look at the columns: if another thread changes them, the capsules still agree."""
+        """The columns are looked at once, so the capsules agree if another thread changes them."""
         raise NotImplementedError
 
 

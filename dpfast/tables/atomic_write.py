@@ -99,15 +99,19 @@ def check(path: Path, recorded: bool, *, found: Found) -> None:
 def _compare(file: IO[bytes], path: Path, record: str | None, beside: Path) -> None:
     """Raises: FileError (`path` is not what the release gives)."""
     _must_be(file, path)
-    if record is None:
-        return
-    if not beside.exists():
-        raise FileError(f"{beside}, the record of the release, is not there, and {path} is as it should be")
-    if beside.read_bytes() != record.encode():
-        raise _another(beside)
+    if record is not None:
+        _must_exist(beside)
+        if beside.read_bytes() != record.encode():
+            raise _another(beside)
+
+
+def _must_exist(path: Path) -> None:
+    if not path.exists():
+        raise FileError(f"{path} does not exist, and the release has this file")
 
 
 def _must_be(file: IO[bytes], path: Path) -> None:
+    _must_exist(path)
     file.flush()
     with os.fdopen(os.dup(file.fileno()), "rb") as made, path.open("rb") as there:
         made.seek(0)
