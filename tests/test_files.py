@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -247,6 +248,18 @@ def test_texts_of_parquet_that_are_no_utf_8(tmp_path, monkeypatch, capsys, words
     assert "in.parquet is not a whole Parquet file" in capsys.readouterr().err
     assert not ledger.history()
     assert not Path(out).exists()
+
+
+def test_a_file_that_is_another_by_the_time_it_is_read(tmp_path) -> None:
+    """Its columns stand in other places: the counts would pass through without noise."""
+    store(pa.table({"count": [1], "age": [int(SECRET)]}), tmp_path / "in.parquet")
+    source = files.open_source(tmp_path / "in.parquet", ["count"])
+    state = (tmp_path / "in.parquet").stat()
+    store(pa.table({"age": [int(SECRET)], "count": [1]}), tmp_path / "in.parquet")
+    assert (tmp_path / "in.parquet").stat().st_size == state.st_size
+    os.utime(tmp_path / "in.parquet", ns=(state.st_atime_ns, state.st_mtime_ns))
+    with pytest.raises(FileError, match=r"in\.parquet has changed while it was read"):
+        list(source.pieces())
 
 
 def test_offsets_that_lead_astray_are_refused(tmp_path) -> None:

@@ -325,7 +325,7 @@ def test_a_format_that_names_say_is_refused_in_the_words_of_histogram(capsys) ->
 # ------------------------------------------------------------------ a folder of many files
 
 
-@pytest.fixture
+@pytest.fixture(name="few_files")
 def _few_files() -> Iterator[None]:
     """This process may have 100 files open; by default it is 1,024."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -335,7 +335,7 @@ def _few_files() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("end", ["parquet", "arrow", "jsonl", "csv"])
-@pytest.mark.usefixtures("_few_files")
+@pytest.mark.usefixtures("few_files")
 def test_a_folder_may_hold_more_files_than_a_process_may_open(end: str) -> None:
     Path("rows").mkdir()
     for i in range(120):

@@ -60,6 +60,8 @@ class Parquet:
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
         with self._open() as file:
+            if not file.schema_arrow.equals(self.schema):  # columns go by their places
+                raise FileError(f"{what_is(self.paths[0])} has changed while it was read; OUT was not written")
             for batch in file.iter_batches(batch_size=rows, columns=columns):
                 batch.validate(full=True)  # texts may be no UTF-8
                 yield batch, batch.num_rows / self.rows
