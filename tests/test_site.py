@@ -56,7 +56,7 @@ def test_every_public_name_has_an_entry(site) -> None:
 
 def without_example(value: object, name: str) -> list[str]:
     """Whether an entry of the reference lacks an example, and which entries of its members do."""
-    from docs.site_pages import members
+    from site_pages import members
 
     entries = [(name, inspect.getdoc(value) or "")]
     if inspect.isclass(value) and not issubclass(value, BaseException):
@@ -64,8 +64,9 @@ def without_example(value: object, name: str) -> list[str]:
     return [entry for entry, doc in entries if ">>> " not in doc]
 
 
-def test_every_entry_has_an_example() -> None:
+def test_every_entry_has_an_example(monkeypatch) -> None:
     """tests/test_examples.py runs them."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
 
     class Planted:
         """Without one."""
