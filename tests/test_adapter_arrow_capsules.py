@@ -415,13 +415,21 @@ each_way = pytest.mark.parametrize(("rows", "streamed"), [(a, b) for a in (False
 
 @each_way
 def test_each_structure_is_released_once(rows, streamed) -> None:
-    """What a stream gave, by us; the structures in capsules, by the capsules."""
+    """A stream and what it gave, by us; the structures in other capsules, by the capsules."""
     made = Producer({}, rows=rows, streamed=streamed)
     noisy = fixed(made)
     cells = noisy["a"] if rows else noisy
     expected = fixed(np.tile(np.arange(8), 2 if streamed else 1).reshape(1, -1))[0]
     assert cells.tolist() == expected.tolist()
-    assert made.released == (["schema", "array", "array"] if streamed else [])
+    assert made.released == (["schema", "array", "array", "stream"] if streamed else [])
+
+
+def test_a_stream_that_was_read_is_no_table_without_rows() -> None:
+    """It was at its end, and an empty release was paid for."""
+    made = Producer({}, rows=False, streamed=True)
+    assert fixed(made).size == 16
+    with pytest.raises(DTypeError, match="released already"):
+        COUNTS.release(made)
 
 
 HOSTILE: list[dict[str, Any]] = [
@@ -450,7 +458,8 @@ def test_hostile_producers_are_refused(rows, streamed) -> None:
             continue
         with pytest.raises(DTypeError):
             COUNTS.release(made)
-        assert made.released in ([], ["schema"], ["schema", "array"]), (wrong, made.released)
-        given = len(made.released) if streamed and wrong.keys().isdisjoint({"capsule", "capsules"}) else 0
-        owed = 0 if not given else 1 + (made.left == 1 and "array.release" not in wrong)
-        assert len(made.released) == owed, (wrong, made.released)
+        begun = streamed and wrong.keys().isdisjoint({"capsule", "capsules", "stream.release"})
+        given = [name for name in made.released if name != "stream"]
+        assert made.released == given + ["stream"] * begun, (wrong, made.released)
+        owed = 0 if not begun or not given else 1 + (made.left == 1 and "array.release" not in wrong)
+        assert given == ["schema", "array"][:owed], (wrong, made.released)

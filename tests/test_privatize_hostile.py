@@ -207,6 +207,21 @@ def test_a_disk_that_is_full_after_the_charge_says_that_it_stays() -> None:
     assert charges() == 1
 
 
+@pytest.mark.parametrize(
+    ("pays", "then"),
+    [([], ""), (PAID, "without a key another try"), (KEYED, "--resume writes OUT without a new charge")],
+)
+def test_an_interrupt_after_the_charge_says_that_it_stays(capsys, monkeypatch, pays: list[str], then: str) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpfast.tables.first_rows.FirstRows.add", interrupted)
+    assert main(["privatize", "in.csv", "out.csv", *pays, *USUAL]) == 130
+    stays = f"; the charge in .*budget.db stays: {then}.*" if pays else ""
+    assert re.fullmatch(f"\nError: interrupted; nothing was written{stays}\n", capsys.readouterr().err)
+    assert (Path("out.csv").exists(), charges()) == (False, len(pays) > 0)
+
+
 # ------------------------------------------------------------------ archives
 
 
@@ -311,6 +326,20 @@ def test_a_zone_that_nobody_knows_costs_nothing(capsys, end: str) -> None:
     other = pa.array([1], pa.timestamp("s", tz="Nowhere/None"))
     store(pa.table({"n": [1], "other": other}), Path("in.arrow"))
     refused(capsys, "cannot hold one of the other columns", "in.arrow", f"out.{end}", *USUAL)
+
+
+UNWRITABLE = {
+    "csv": pa.array([b"\xff"]),
+    "jsonl": pa.array([[float("inf")]]),
+    "parquet": pa.array([2**60], pa.timestamp("s")),  # which it keeps in milliseconds
+}
+
+
+@pytest.mark.parametrize("pays", [PAID, KEYED], ids=["ledger", "key"])
+@pytest.mark.parametrize("end", UNWRITABLE)
+def test_a_cell_that_out_cannot_hold_is_found_out_before_the_charge(capsys, end: str, pays: list[str]) -> None:
+    store(pa.table({"n": [PRIVATE], "other": UNWRITABLE[end]}), Path("in.arrow"))
+    refused(capsys, "cannot hold one of the other columns", "in.arrow", f"out.{end}", *pays, *USUAL)
 
 
 @pytest.mark.parametrize("name", [b"pandas", b"dpfast"])

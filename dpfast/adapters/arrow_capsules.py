@@ -205,19 +205,23 @@ def _array(values: Any) -> tuple[list[str] | None, list[Column]]:
 
 
 def _stream(values: Any) -> tuple[list[str] | None, list[Column]]:
-    """What an object with `__arrow_c_stream__` holds. Its capsule releases the stream."""
+    """What an object with `__arrow_c_stream__` holds. Its stream is released, so is read once."""
     capsule = _asked(values, "__arrow_c_stream__")
     stream = _struct(capsule, Stream)
-    with _filled_by(stream, stream.get_schema, Schema) as schema:
-        if schema is None:
-            raise DTypeError(f"{BROKEN}: a stream must have a schema")
-        names, formats = _types(schema)
     parts: list[list[Column]] = []
-    while True:
-        with _filled_by(stream, stream.get_next, Array) as array:
-            if array is None:
-                break
-            parts.append(_columns(array, formats, rows=names is not None))
+    try:
+        with _filled_by(stream, stream.get_schema, Schema) as schema:
+            if schema is None:
+                raise DTypeError(f"{BROKEN}: a stream must have a schema")
+            names, formats = _types(schema)
+        while True:
+            with _filled_by(stream, stream.get_next, Array) as array:
+                if array is None:
+                    break
+                parts.append(_columns(array, formats, rows=names is not None))
+    finally:
+        if stream.release:
+            RELEASE(stream.release)(ctypes.addressof(stream))
     return names, [_joined(np.dtype(each), [part[i] for part in parts]) for i, each in enumerate(formats)]
 
 

@@ -86,8 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return _failed("interrupted; nothing was written", 130)
+    except (click.Abort, KeyboardInterrupt) as stopped:
+        said = map(str, (stopped.__cause__ or stopped).args)  # click's Abort has none
+        return _failed("; ".join(["interrupted; nothing was written", *said]), 130)
     except DpfastError as error:
         message = _in_flags(str(error))
         if list(arguments or sys.argv[1:])[:1] == ["ledger"]:

@@ -33,17 +33,18 @@ Examples:
 
 @contextmanager
 def charge_stays(ledger: dpfast.Ledger | None, paid: Callable[[], object], *, keyed: bool) -> Iterator[None]:
-    """What fails after the charge says that it stays, and what another try costs.
+    """What ends early after the charge says that it stays, and what another try costs.
 
     paid: whether it was charged. keyed: whether the release can be tried again.
     """
     try:
         yield
-    except FileError as error:
+    except (FileError, KeyboardInterrupt) as error:
         if ledger is None or not paid():
             raise
+        stays = f"the charge in {ledger.path} stays"
         then = "--resume writes OUT without a new charge" if keyed else "without a key another try is another release"
-        raise FileError(f"{error}; the charge in {ledger.path} stays: {then}") from None
+        raise type(error)("; ".join([*map(str, error.args), f"{stays}: {then}"])) from None
 
 
 @click.group(cls=InOrder, epilog=EXAMPLES)

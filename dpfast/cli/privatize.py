@@ -132,12 +132,6 @@ _OPTIONS = (
         help="The type of the noisy cells; by default int64, or for real values that of IN. A noisy value beyond its ends becomes "
         "the nearest number that it has: that is public.",
     ),
-    click.option(
-        "--metadata",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Where OUT is -: the file for the record of the release, which else lies beside OUT.",
-    ),
     click.option("--quiet", is_flag=True, help="No summary and no progress bar."),
 )
 
@@ -148,6 +142,12 @@ _OPTIONS = (
     "--resume", is_flag=True, help="Try the release again that is reserved under --label; reserve it if none is."
 )
 @click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
+@click.option(
+    "--metadata",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where OUT is -: the file for the record of the release, which else lies beside OUT.",
+)
 @report_options
 def privatize(resume: bool, force: bool, **options: Any) -> None:
     """Add noise to columns of IN and write OUT.
@@ -209,7 +209,7 @@ def _run(
     quiet: bool,
     form: str | None,
     dtype: str | None,
-    metadata: Path | None,
+    metadata: Path | None = None,
     report_file: Path | None = None,
     report_title: str | None = None,
     **options: Any,
@@ -245,7 +245,7 @@ def _run(
     made = _columns(table, mechanism, (lower, upper, clamp, missing), dtype=dtype, constant_time=constant_time)
     cells, about["releases"] = map(list, zip(*made, strict=True))
     sink: dict[str, Any] = {"found": found, "form": form, "metadata": metadata}
-    made_as = files.checked_target(target, table, **sink).format
+    tried = files.trial(target, table, files.checked_target(target, table, **sink))
     done, begun, name = 0.0, time.monotonic(), what_is(source)
     size = None if table.size is None else table.size * (1 if key is None else 2)
     with closing(terminal.Bar(size, quiet=quiet)) as bar:
@@ -254,12 +254,17 @@ def _run(
         paid: list[bool] = []
         if key is None or ledger is None:
             pay = partial(_spend, ledger, _charged(mechanism, len(cells)), called, paid) if ledger else None
-            drawn: Iterable[tuple[Piece, list[Any]]] = fresh(
-                table, cells, pay, threads or usable_threads(), whole=made_as not in {"CSV", "TSV"}
-            )
+            drawn: Iterable[tuple[Piece, list[Any]]] = fresh(table, cells, pay, threads or usable_threads(), tried)
         else:
             drawn = sealing = Sealing(
-                table, cells, key, ledger, resume=resume, threads=threads or usable_threads(), paid=paid.append
+                table,
+                cells,
+                key,
+                ledger,
+                resume=resume,
+                threads=threads or usable_threads(),
+                paid=paid.append,
+                tried=tried,
             )
             if found == "compare" and not sealing.again:
                 raise ParameterError(f"--label must be that of a release, and {ledger_file} has none of {label!r:.60}")

@@ -45,20 +45,23 @@ class Cells(NamedTuple):
 
 
 def fresh(
-    table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int, *, whole: bool = False
+    table: Source,
+    columns: list[Cells],
+    pay: Callable[[], object] | None,
+    threads: int,
+    tried: Callable[[list[Piece]], object],
 ) -> Drawn:
     """pay: what a ledger does once two pieces are read, and columns without numbers are found out.
 
-    So a file of one piece is read to its end, and what is wrong with it costs nothing. whole:
-    whether the other columns are read, too, because they will be written in another form.
+    So a file of one piece is read to its end, and what is wrong with it costs nothing. tried: tries
+    to write these pieces before they are paid for.
     """
 
     def paid() -> Iterator[Piece]:
         pieces = table.pieces()
         first = list(islice(pieces, 2)) if pay is not None else []
         if pay is not None:
-            if whole:
-                [piece.rows.columns for piece in first if piece.rows]  # a cell that is no text is found out here
+            tried(first)
             pay()
         yield from first
         yield from pieces
@@ -82,12 +85,16 @@ class Sealing:
         resume: bool,
         threads: int,
         paid: Callable[[bool], object],
+        tried: Callable[[list[Piece]], object],
     ) -> None:
-        """key: a release key. ledger: it pays. threads: that digest and draw. paid: told of it."""
+        """key: a release key. ledger: it pays. threads: that digest and draw. paid: told of it.
+
+        tried: tries to write the first piece before it is paid for.
+        """
         self._table, self._columns, self._ledger, self._resume = table, columns, ledger, resume
         self._mechanisms = {each.name: each.mechanism for each in columns}
         self.again = ledger.expect(key, self._mechanisms, resume=resume)  # before much is read
-        self._key, self._threads, self._paid = key, threads, paid
+        self._key, self._threads, self._paid, self._tried = key, threads, paid, tried
 
     def digest(self) -> Iterator[float]:
         """The first pass; yields how many bytes of the file are done. Then there is a manifest."""
@@ -105,8 +112,16 @@ class Sealing:
             ]
 
         first = _Pass(self._table)
+
+        def pieces() -> Iterator[Piece]:
+            read = first.pieces()
+            begin = list(islice(read, 1))
+            self._tried(begin)
+            yield from begin
+            yield from read
+
         made: list[Any] = []
-        for found in in_threads(digests, runs(first.pieces()), self._threads):
+        for found in in_threads(digests, runs(pieces()), self._threads):
             made += found
             yield first.done
         self._passed = first.digest()

@@ -147,6 +147,23 @@ def destination(
                 yield write
 
 
+def trial(path: Path, source: Source, form: Form) -> Callable[[Sequence[Piece]], None]:
+    """What tries to write pieces, but for their chosen columns, in the form of `path` to nowhere.
+
+    So a cell that has no place in OUT is found out before the charge.
+    Raises: FileError.
+    """
+
+    def tried(pieces: Sequence[Piece]) -> None:
+        if isinstance(source, NpySource) or form.format == source.form.format:
+            return  # arrays have no other columns, and what a format held it can hold
+        with _table(io.BytesIO(), path, form, source, _noisy_schema(source, "")) as write:
+            for piece in pieces:
+                write(piece, [np.zeros(len(piece.counts[0]), kind) for kind in source.dtypes])
+
+    return tried
+
+
 @contextmanager
 def _table(file: IO[bytes], path: Path, form: Form, source: Source, schema: pa.Schema) -> Iterator[Write]:
     """Yield the function that writes pieces as a pyarrow table."""
