@@ -906,6 +906,17 @@ def test_damage_that_only_a_whole_check_finds(ledger, capsys, damage, message) -
     assert sorted(p.name for p in ledger.path.parent.iterdir()) == ["budget.db", "budget.db.lock"]
 
 
+def test_a_damaged_index_can_cost_a_second_charge_and_no_other_noise(ledger) -> None:
+    """It hides the label of a release: the ledger takes the retry for a new one."""
+    first = ledger.release(TENTH, ZEROS, key=release_key("first"), resume=True)
+    spent = ledger.spent
+    torn(ledger.path)
+    assert np.array_equal(ledger.release(TENTH, ZEROS, key=release_key("first"), resume=True), first)
+    assert ledger.spent.epsilon == 2 * spent.epsilon
+    with pytest.raises(LedgerError, match="SQLite says|malformed"):
+        ledger.verify()
+
+
 @pytest.mark.parametrize(
     "statement", ["UPDATE promise SET epsilon = '9'", "UPDATE releases SET epsilon_total = '0'", "DELETE FROM promise"]
 )
