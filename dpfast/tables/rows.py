@@ -22,10 +22,8 @@ from dpfast.release.arrays import INT64_ENDS
 from dpfast.tables.csv_text import CsvText, Records
 from dpfast.tables.domain import HELD, is_moment, is_text, numbers
 from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder
-from dpfast.tables.streams import PIPE, Form, form
+from dpfast.tables.streams import PIPE, Form, form, states
 from dpfast.tables.text_format import TextFormat
-
-Sign: TypeAlias = tuple[str, int, int, int, int, int]  # a file that changes has another one
 
 BATCH = 1 << 17  # rows at a time
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, in days from 1970
@@ -63,10 +61,10 @@ class Rows:
         self.path, self.columns = path, columns
         self.name = "standard input" if path == PIPE else path.name
         files = _files(path)
-        self._signs = [_sign(file) for file in files]
         forms = [form(file, given) for file in files]
         self._format = _one_format(path, forms)
         with _reading(self.path):
+            self._state = states(files)
             self._texts: list[CsvText] = []
             self._tables: Sequence[Table] = ()
             if self._format in TEXTS:
@@ -110,8 +108,8 @@ class Rows:
 
     def must_be_the_same(self) -> None:
         """Raises: FileError (a file that was written, or replaced, since it was opened)."""
-        with suppress(FileError):
-            if [_sign(file) for file in _files(self.path)] == self._signs:
+        with suppress(FileError, OSError):
+            if states(_files(self.path)) == self._state:
                 return
         raise FileError(f"{self.path} has changed while it was read: nothing was charged, and OUT was not written")
 
@@ -214,17 +212,6 @@ def _one_format(path: Path, forms: Sequence[Form]) -> str:
     if found[0] not in {*TEXTS, *TABLES}:
         raise ParameterError(f"{path} must be a table of rows, which {found[0]} is not")
     return found[0]
-
-
-def _sign(file: Path) -> Sign | None:
-    """Or nothing of standard input, which is read once."""
-    if file == PIPE:
-        return None
-    try:
-        about = file.stat()
-    except OSError as error:
-        raise FileError(f"cannot read {file}: {error.strerror}") from None
-    return str(file), about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def _places(names: Sequence[str], columns: Columns, there: str) -> None:

@@ -35,7 +35,7 @@ PIPE = Path("-")
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "zip": b"PK\x03\x04"}  # the first bytes of what is packed
 # What zipfile raises of what is damaged; RuntimeError also of a password.
 ZIP_ERRORS = zipfile.BadZipFile, zlib.error, LZMAError, EOFError, RuntimeError
-State: TypeAlias = "tuple[int, ...] | None"
+State: TypeAlias = "tuple[tuple[int, ...], ...] | None"
 
 
 class Form(NamedTuple):
@@ -93,7 +93,8 @@ def states(paths: Sequence[Path]) -> State:
     if PIPE in paths:
         return None
     found = [path.stat() for path in paths]
-    return tuple(part for each in found for part in (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns))
+    # A writer can set st_mtime_ns back, and not st_ctime_ns.
+    return tuple((f.st_dev, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in found)
 
 
 def size_of(path: Path) -> int | None:
