@@ -45,6 +45,9 @@ FORKED = """
     import numpy as np
     import dpfast
 
+    sys.settrace(None)  # a tracer's lock that another thread holds would stay held in a child
+    threading.settrace(None)
+
     def forked(make, fork=os.fork):
         read, write = os.pipe()
         child = fork()

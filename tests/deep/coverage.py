@@ -30,7 +30,7 @@ source = {source}/dpfast
 omit = */dpfast/kernels/*
 patch = subprocess
 data_file = {data}/.coverage
-disable_warnings = no-data-collected, module-not-measured, module-not-imported
+disable_warnings = no-data-collected, module-not-measured, module-not-imported, trace-changed
 """
 
 
