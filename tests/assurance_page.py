@@ -110,10 +110,20 @@ def _timing(figures: Figures) -> str:
     return f"{len(figures)} runs of all mechanisms; no figure tells the noise"
 
 
+def _wheels(figures: Figures) -> str:
+    archives = figures["archives, equal in two builds"]
+    tried = [place["tests"] for place in figures["x86-64"] if place["tests"]]
+    (emulated,) = figures["AArch64 under qemu"]
+    return (
+        f"{len(archives)} archives; {sum(tried):,} tests in {len(tried)} environments of x86-64, {emulated['tests']:,} on "
+        "AArch64"
+    )
+
+
 # How the figures of a check are said; those of others are listed by their names.
 SAID: dict[str, Callable[[Figures], str]] = {
     "asan": _asan, "audits": _audits, "builds": _builds, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
-    "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "spark": _engine, "timing": _timing,
+    "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "spark": _engine, "timing": _timing, "wheels": _wheels,
 }  # fmt: skip
 
 
