@@ -21,7 +21,7 @@ from dpfast.bench.measure import Result, Row, Turn, machine, measured
 from dpfast.bench.report import Columns, Report
 from dpfast.privacy.formatting import compared, quantity, three_digits
 
-TABLES = ("ratios", "fresh_arrays", "workloads", "bounded_histogram", "trees", "selection", "files")
+TABLES = ("ratios", "fresh_arrays", "workloads", "bounded_histogram", "trees", "selection", "files", "parquet")
 ADAPTERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "adapters").glob("[!_]*.py")))
 
 
