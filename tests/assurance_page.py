@@ -55,7 +55,7 @@ def _builds(figures: Figures) -> str:
 
 def _coverage(figures: Figures) -> str:
     taken, exist = figures["taken"], figures["branches"]
-    return f"{taken:,} of {exist:,} branches ({taken / exist:.0%}) in {len(figures['rooms'])} rooms"
+    return f"{taken:,} of {exist:,} branches ({taken / exist:.1%}) in {len(figures['rooms'])} rooms"
 
 
 def _engine(figures: Figures) -> str:
@@ -95,7 +95,7 @@ def _lowest(figures: Figures) -> str:
 
 def _mutation(figures: Figures) -> str:
     score = figures["killed"] / figures["mutants"]
-    return f"{figures['killed']} of {figures['mutants']} spoilt lines noticed ({score:.0%})"
+    return f"{figures['killed']} of {figures['mutants']} spoilt lines noticed ({score:.1%})"
 
 
 def _proofs(figures: Figures) -> str:
