@@ -8,7 +8,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -237,6 +237,29 @@ def test_a_damaged_page_is_refused(tmp_path) -> None:
     (tmp_path / "in.parquet").write_bytes(data)
     with pytest.raises(FileError, match="not a whole Parquet file"):
         copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
+
+
+def spoilt_counts(whole: bytes) -> Iterator[bytes]:
+    """A Parquet file of two groups of 16 rows, with another number in place of a 16 or 32 at its end."""
+    end = len(whole) - 8
+    for at in range(end - int.from_bytes(whole[end : end + 4], "little"), end):
+        if whole[at] in (2 * 16, 2 * 32):  # twice what it says, to have room for a sign
+            for other in (0, 1, 5, 33):
+                yield whole[:at] + bytes([2 * other]) + whole[at + 1 :]
+
+
+def test_a_parquet_file_gives_as_many_rows_as_it_says_or_is_refused(tmp_path) -> None:
+    """Pyarrow reads what is left, in silence."""
+    path, out, refused = tmp_path / "in.parquet", tmp_path / "out.parquet", 0
+    pq.write_table(pa.table({"count": range(32)}), path, row_group_size=16, use_dictionary=False)
+    for spoilt in spoilt_counts(path.read_bytes()):
+        path.write_bytes(spoilt)
+        try:
+            assert sum(copied(path, out, ["count"])) == 32
+            out.unlink()
+        except FileError:
+            refused += 1
+    assert refused > 12  # the number of rows of the file and of both groups, by each other number
 
 
 @pytest.mark.parametrize("words", [["--column", "count"], ["--column", "count", "--sort-by", "s"]])

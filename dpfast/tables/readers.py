@@ -50,6 +50,8 @@ class Parquet:
         self.paths, self.codec = [path], "snappy"
         with self._open() as file:
             self.schema, self.rows = file.schema_arrow, file.metadata.num_rows
+            if self.rows != sum(file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)):
+                raise ValueError("its metadata contradict themselves")  # the words are for source.reading
             if file.num_row_groups and file.metadata.num_columns:
                 # A query for damaged metadata of a column ends the process. A read of the column
                 # refuses them.
@@ -59,12 +61,16 @@ class Parquet:
                 self.codec = {"uncompressed": "none", "lz4_raw": "lz4", "lzo": "snappy"}.get(codec, codec)
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
+        left = self.rows
         with self._open() as file:
             if not file.schema_arrow.equals(self.schema):  # columns go by their places
                 raise FileError(f"{what_is(self.paths[0])} has changed while it was read; OUT was not written")
             for batch in file.iter_batches(batch_size=rows, columns=columns):
                 batch.validate(full=True)  # texts may be no UTF-8
+                left -= batch.num_rows
                 yield batch, batch.num_rows / self.rows
+        if left:  # pyarrow ends a column early, without a word
+            raise ValueError("it holds fewer rows than it says")
 
     def _open(self) -> pq.ParquetFile:
         return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=1 << 20)
