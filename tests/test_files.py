@@ -240,7 +240,7 @@ def test_a_damaged_page_is_refused(tmp_path) -> None:
 
 
 def spoilt_counts(whole: bytes) -> Iterator[bytes]:
-    """A Parquet file of two groups of 16 rows, with another number in place of a 16 or 32 at its end."""
+    """A Parquet file of two groups of 16 rows, with another number in place of a 16 or 32."""
     end = len(whole) - 8
     for at in range(end - int.from_bytes(whole[end : end + 4], "little"), end):
         if whole[at] in (2 * 16, 2 * 32):  # twice what it says, to have room for a sign
