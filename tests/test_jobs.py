@@ -819,6 +819,19 @@ def test_object_stores_hold_stages_and_outputs(tmp_path, monkeypatch) -> None:
         server.stop()
 
 
+@pytest.mark.parametrize(("name", "spoilt"), [("other", b"o\xffher"), ("k", b"\xff")])
+def test_names_of_columns_that_are_no_texts_are_refused(tmp_path, name: str, spoilt: bytes) -> None:
+    """A damaged file has them, and pyarrow opens it."""
+    pq.write_table(pa.table({"k": [1, 2], "n": [3, 4], "other": [5, 6]}), tmp_path / "rows.parquet")
+    whole, place = (tmp_path / "rows.parquet").read_bytes(), b"\x18%c%b" % (len(name), name.encode())
+    assert place in whole
+    (tmp_path / "rows.parquet").write_bytes(whole.replace(place, place[:2] + spoilt))
+    key = dpfast.KeyFile.create(tmp_path / "k.key").derive("q")
+    for rows in (tmp_path / "rows.parquet", pq.read_table(tmp_path / "rows.parquet")):
+        with pytest.raises(dpfast.DTypeError, match="names of the rows' columns must be UTF-8"):
+            jobs.counted(rows, by="k", column="n", key=key, stage=tmp_path / "stage")
+
+
 def test_a_damaged_block_or_list_of_digests_is_refused(tmp_path) -> None:
     """Whichever byte is wrong: pyarrow raises several kinds of errors; found by fuzzing."""
     key = dpfast.KeyFile.create(tmp_path / "k.key").derive("q")
@@ -828,7 +841,7 @@ def test_a_damaged_block_or_list_of_digests_is_refused(tmp_path) -> None:
     jobs.release(counts, how, key=key, ledger=ledger, to=tmp_path / "out")
     block, listed = tmp_path / "stage" / tasks.name_of(0), tmp_path / "stage" / "sealed.json"
     whole = block.read_bytes()
-    for at in range(0, len(whole), 11):
+    for at in [at for at in range(len(whole)) if at % 11 == 0 or whole[at] in b"kn"]:  # names of columns, too
         block.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
         with suppress(dpfast.DpfastError):
             jobs.verify(tmp_path / "out", counts, how, key=key)

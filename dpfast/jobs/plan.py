@@ -125,12 +125,16 @@ def keys_in(schema: pa.Schema, by: str | Sequence[str], *others: str) -> tuple[t
     Raises: DTypeError, ParameterError.
     """
     names = (by,) if isinstance(by, str) else tuple(by)
+    try:
+        there = schema.names
+    except UnicodeDecodeError:
+        raise DTypeError("the names of the rows' columns must be UTF-8; a file of the rows may be damaged") from None
     for name in (*others, *names):
         if not isinstance(name, str):
             raise DTypeError(f"names of columns must be texts, not {type(name).__name__}")
-        if schema.names.count(name) != 1:
+        if there.count(name) != 1:
             raise ParameterError(
-                f"the rows must have a column {name!r:.60}, and one alone; they have {', '.join(schema.names):.200}"
+                f"the rows must have a column {name!r:.60}, and one alone; they have {', '.join(there):.200}"
             )
     if not names or len(set(names)) < len(names):
         raise ParameterError("by must name at least one column, and none twice")

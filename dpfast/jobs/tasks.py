@@ -41,7 +41,7 @@ def quiet() -> Iterator[None]:
     """What Arrow says of values stays on the worker. Raises: DTypeError."""
     try:
         yield
-    except (pa.ArrowException, KeyError) as error:
+    except (pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         raise DTypeError(f"rows cannot be read: {type(error).__name__}") from None
 
 
@@ -226,7 +226,7 @@ def _read(data: bytes | None, stage: Folder, plan: Plan) -> pa.Table:
     try:
         found = pa.ipc.open_file(pa.py_buffer(data)).read_all()
         found.validate(full=True)
-    except (pa.ArrowException, OSError):  # which of the two depends on the byte that is wrong
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # which depends on the byte that is wrong
         found = None
     keyed = key_schema(plan)
     form = pa.schema([keyed.field("n")]) if plan.known and not plan.counted else keyed
@@ -327,7 +327,7 @@ def same(to: Folder, name: str, table: pa.Table) -> bool:
     data = to.read(name)
     try:
         return data is not None and bool(pq.read_table(pa.py_buffer(data)).equals(table))
-    except (OSError, pa.ArrowException):  # a damaged page is an OSError
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # a damaged page is an OSError
         return False
 
 
