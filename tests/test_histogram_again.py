@@ -227,6 +227,32 @@ def test_a_disk_that_is_full(tmp_path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith((".dpfast", "out"))]
 
 
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+PERHAPS = "a charge in .*, if made, stays: --resume writes OUT for one charge in all"
+INTERRUPTED = {
+    "rows": ("dpfast.tables.gathered.Gathered.add", 0, ""),
+    "charge": ("dpfast.ledger.store.Store.reserve", 0, PERHAPS),
+    "draw": ("dpfast.tables.gathered.table_of", 1, PERHAPS),
+    "write": ("pyarrow.csv.write_csv", 1, "the charge in .* stays: --resume writes OUT without a new charge"),
+}
+
+
+@pytest.mark.parametrize("step", INTERRUPTED)
+def test_an_interrupt_names_the_charge(release, capsys, monkeypatch, step: str) -> None:
+    where, charges, said = INTERRUPTED[step]
+    with monkeypatch.context() as patched:
+        patched.setattr(where, interrupt)
+        assert release.run() == 130
+    wanted = "\nError: interrupted; nothing was written" + (f"; {said}" if said else "") + "\n"
+    assert re.fullmatch(wanted, capsys.readouterr().err)
+    assert (release.charges, release.out.exists()) == (charges, False)
+    assert release.run("--resume") == 0
+    assert release.charges == 1
+
+
 def test_two_processes_at_once(release) -> None:
     """Both end well, with the same bytes, for one charge."""
     program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"

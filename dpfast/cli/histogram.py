@@ -473,9 +473,12 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     with reported(
         report, lambda: _facts(release, noisy[0], about, target, options["report_title"]), found=found
     ) as ready:
-        paid = charge_stays(ledger, lambda: noisy and not verify, keyed=key is not None)
-        with paid, table.written(target, about, found=found) as write:
+        paid: list[bool | None] = [False]  # None: an interrupt came while the ledger was charged or noise was drawn
+        stays = charge_stays(ledger, lambda: paid[-1], keyed=key is not None)
+        with stays, table.written(target, about, found=found) as write:
+            paid.append(False if verify else None)
             noisy.append(_drawn(release, counted))
+            paid.append(not verify)
             write(noisy[0])
             ready()
     if options["quiet"]:

@@ -32,18 +32,20 @@ Examples:
 
 
 @contextmanager
-def charge_stays(ledger: dpfast.Ledger | None, paid: Callable[[], object], *, keyed: bool) -> Iterator[None]:
+def charge_stays(ledger: dpfast.Ledger | None, paid: Callable[[], bool | None], *, keyed: bool) -> Iterator[None]:
     """What ends early after the charge says that it stays, and what another try costs.
 
-    paid: whether it was charged. keyed: whether the release can be tried again.
+    paid: whether it was charged, or None if it may have been. keyed: whether the release can be
+    tried again.
     """
     try:
         yield
     except (FileError, KeyboardInterrupt) as error:
-        if ledger is None or not paid():
+        if ledger is None or (charged := paid()) is False:
             raise
-        stays = f"the charge in {ledger.path} stays"
-        then = "--resume writes OUT without a new charge" if keyed else "without a key another try is another release"
+        stays = f"the charge in {ledger.path} stays" if charged else f"a charge in {ledger.path}, if made, stays"
+        free = "--resume writes OUT without a new charge" if charged else "--resume writes OUT for one charge in all"
+        then = free if keyed else "without a key another try is another release"
         raise type(error)("; ".join([*map(str, error.args), f"{stays}: {then}"])) from None
 
 

@@ -283,7 +283,7 @@ def _run(
         )
         with (
             reported(report_file, facts, found=found) as ready,
-            charge_stays(ledger, lambda: paid and found != "compare", keyed=key is not None),
+            charge_stays(ledger, lambda: bool(paid) and found != "compare", keyed=key is not None),
             files.destination(target, table, about, **sink) as write,
         ):
             for piece, noisy in drawn:
