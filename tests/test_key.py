@@ -223,6 +223,8 @@ def test_a_key_file_is_made_over_nothing(tmp_path) -> None:
     for missing in (tmp_path / "typo.key", tmp_path / "link"):
         with pytest.raises(FileError, match="does not exist: `dpfast key create"):
             KeyFile(missing)
+    with pytest.raises(FileError):
+        KeyFile.create("/")
     with pytest.raises(FileError, match="cannot make the key file"):
         KeyFile.create(tmp_path / "gone" / "a.key")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "visits.key"]

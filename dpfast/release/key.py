@@ -228,7 +228,7 @@ class KeyFile(_Master):
         >>> key = dpfast.KeyFile.create("survey.key").derive("visits, 2026-11")
         """
         file, secret = _path(path), _fresh()
-        made = file.with_name(f".dpfast-{secrets.token_hex(8)}")
+        made = file.parent / f".dpfast-{secrets.token_hex(8)}"  # "/" has no name
         try:
             handle = os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doors import PRIVATE, Call, surface
+from doors import PRIVATE, SEEN, Call, surface
 from hostile import HOSTILE, hostile, outcome
 
 import dpfast
@@ -93,11 +93,13 @@ class Target:
             return hostile(name, sorted(HOSTILE)[chosen.below(len(HOSTILE))])
         if kind == 1 and (name in PRIVATE or name == "out"):
             return self._array(chosen)
-        if kind == 2:
-            return chosen.text()
         if kind == 3:
             return call.good[name]()
-        return self._array(chosen) if name in PRIVATE else chosen.number()
+        if kind != 2 and name in PRIVATE:
+            return self._array(chosen)
+        made = chosen.text() if kind == 2 else chosen.number()
+        # A message shows what is public, which would be taken for a private value that it looks like.
+        return call.good[name]() if name not in PRIVATE and SEEN.search(str(made)) else made
 
     def _array(self, chosen: Choices) -> Any:
         dtype, shape = np.dtype(chosen.pick(DTYPES)), chosen.pick(SHAPES)
