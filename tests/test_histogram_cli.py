@@ -8,6 +8,7 @@ import gzip
 import importlib.util
 import io
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -876,10 +877,88 @@ def test_texts_of_other_forms(here, end) -> None:
     assert Path(f"{out}.json").exists()
 
 
-def test_standard_output_is_no_file(here, capsys) -> None:
-    assert here.run(out=Path("-")) == 2
-    assert "OUT must be a file" in capsys.readouterr().err
+def test_a_format_goes_to_what_has_no_name_for_it(here, capsys) -> None:
+    """An OUT without an ending asked for --format, which was refused then."""
     here.refused(capsys, "--format must be left out", "--format", "csv")
+    out = here.folder / "out"
+    assert here.run("--max-partitions", "9", "--format", "csv", out=out) == 0
+    made = pacsv.read_csv(out).to_pydict()
+    assert here.run("--max-partitions", "9") == 0
+    assert here.table() == made
+    assert Path(f"{out}.json").exists()
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv.gz", "jsonl", "parquet", "arrow"])
+def test_standard_output_gets_what_a_file_would(here, form: str) -> None:
+    """From standard input, too; the record goes to --metadata if the format has no place for it."""
+    beside = form not in {"parquet", "arrow"}
+    dpfast.KeyFile.create(here.folder / "a.key")
+    dpfast.Ledger(here.folder / "b.db", 3, create=True)
+    paid = ["--ledger", here.folder / "b.db", "--key-file", here.folder / "a.key", "--label", "a"]
+    out, record = here.folder / f"out.{form}", here.folder / "record.json"
+    assert here.run("--epsilon", "1", *paid, out=out) == 0
+    words = [
+        *here.words,
+        "--epsilon",
+        "1",
+        *map(str, paid),
+        "--resume",
+        *(["--metadata", str(record)] if beside else []),
+    ]
+    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "histogram", str(here.rows), "-", "--format", form, *words]
+    for _ in range(2):  # the second time the record is there, and equal
+        ended = subprocess.run(command, capture_output=True, check=True)
+        assert ended.stdout == out.read_bytes()
+        assert f"standard output: {len(CITIES)} rows" in ended.stderr.decode()
+        assert not beside or record.read_bytes() == Path(f"{out}.json").read_bytes()
+    if form == "csv":
+        command[4:5] = ["-"]
+        with here.rows.open("rb") as rows:
+            assert subprocess.run(command, stdin=rows, capture_output=True, check=True).stdout == out.read_bytes()
+    assert len(dpfast.Ledger(here.folder / "b.db").history()) == 1
+
+
+@pytest.mark.parametrize(
+    ("out", "words", "match"),
+    [
+        ("-", [], "--format must be given with -"),
+        ("-", ["--format", "csv"], "--metadata must name a file for the record"),
+        ("-", ["--format", "parquet", "--metadata", "m.json"], "--metadata must be left out: .* is in OUT itself"),
+        ("-", ["--format", "npy"], "must be a table with columns"),
+        ("-", ["--format", "csv", "--metadata", "no/m.json"], "cannot write no/m.json: No such file"),
+        ("-", ["--format", "csv", "--metadata", "rows.csv"], "--metadata must not be ROWS"),
+        ("-", ["--format", "csv", "--metadata", "b.db", "--force"], "--metadata must not be"),
+        ("-", ["--format", "csv", "--metadata", "m.html", "--report", "m.html"], "--report must be a file of its own"),
+        ("-", ["--format", "csv", "--metadata", "m.json", "--verify"], "--verify must come with --key-file"),
+        ("out.csv", ["--metadata", "m.json"], "--metadata must be left out: .* is in out.csv.json"),
+    ],
+)
+def test_a_record_that_has_no_place_costs_nothing(here, capsys, monkeypatch, out, words, match) -> None:
+    monkeypatch.chdir(here.folder)
+    dpfast.Ledger("b.db", 3, create=True)
+    before = here.rows.read_bytes()
+    assert here.run("--epsilon", "1", "--ledger", "b.db", *words, out=Path(out)) in {1, 2}
+    assert re.search(match, capsys.readouterr().err)
+    assert not dpfast.Ledger("b.db").history()
+    assert (here.rows.read_bytes(), Path("m.json").exists()) == (before, False)
+
+
+def test_a_reader_that_has_gone_does_not_undo_the_charge(here) -> None:
+    dpfast.Ledger(here.folder / "b.db", 3, create=True)
+    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = [*here.words, "--epsilon", "1", "--format", "csv", "--metadata", "m.json", "--ledger", "b.db"]
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "histogram", "rows.csv", "-", *words],
+        cwd=here.folder, stdout=write, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert ended.returncode == 1
+    assert re.search(
+        "cannot write standard output: Broken pipe; the charge in .*b.db stays: without a key", ended.stderr
+    )
 
 
 def test_the_example_of_the_documentation(tmp_path, capsys, monkeypatch) -> None:

@@ -48,6 +48,14 @@ _OPTIONS = (
 )
 
 
+METADATA = click.option(
+    "--metadata",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where OUT is -: the file for the record of the release, which else lies beside OUT.",
+)
+
+
 def text_options(command: Command) -> Command:
     """Add the options of texts: delimiter, encoding, decimal, thousands, and format as `form`."""
     for option in reversed(_OPTIONS):

@@ -15,7 +15,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import refuse_inside, refuse_shared, style_of, text_options
+from dpfast.cli.file_options import METADATA, refuse_inside, refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts, charge_stays
 from dpfast.cli.options import LAW_OPTIONS, LAWS, SECURE, chosen, dashed, figures, law, near, number, one_way, reach
 from dpfast.cli.report import balance, check_report, report_options, reported
@@ -138,6 +138,7 @@ def _law_options(command: Any) -> Any:
 @click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
 @click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
+@METADATA
 @report_options
 def histogram(**options: Any) -> None:
     """Count the rows of ROWS by public keys, or add up a column, and write the noisy table OUT.
@@ -147,9 +148,9 @@ def histogram(**options: Any) -> None:
     --max-partitions cells, each time with at most --max-per-partition rows, chosen at random. So
     the noise hides whatever one unit does.
 
-    OUT has one row for each combination of keys, with the columns of --by, then count or sum. Rows
-    with another key, and rows without a key, a unit or a value, are left out. Nothing says how many
-    they were.
+    OUT is such a file, or - for standard output. It has one row for each combination of keys, with
+    the columns of --by, then count or sum. Rows with another key, and rows without a key, a unit or
+    a value, are left out. Nothing says how many they were.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV file in
     OUT.json. OUT appears only when it is complete. What was charged stays charged, whatever becomes
@@ -450,22 +451,23 @@ class Release(NamedTuple):
 def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str | None) -> None:
     from dpfast.tables import cells as table
     from dpfast.tables.rows import Columns, Rows
-    from dpfast.tables.streams import check_format
+    from dpfast.tables.streams import PIPE, check_format
 
-    check_format(form, options["source"])
-    given, source, target = asked.given, options["source"], options["target"]
+    given, source, target, metadata = asked.given, options["source"], options["target"], options["metadata"]
+    check_format(form, source, target)
     verify, resume = options["verify"], options["resume"] or options["verify"]
     found: Found = "compare" if verify else "replace" if options["force"] else "keep" if resume else "refuse"
     report, read = options["report_file"], {"ROWS": source, "--ledger": options["ledger_file"]}
     read |= {"--key-file": options["key_file"], **(asked.cells.files if asked.cells else {})}
-    refuse_shared(target, read)
-    check_report(report, options["report_title"], target, *read.values(), found=found)
+    refuse_shared(target, read, metadata)
+    check_report(report, options["report_title"], target, *read.values(), metadata, found=found)
     ledger, key = _paying(asked, options, resume=resume)
     if verify and not target.is_file():
         raise ParameterError(f"OUT must be the file of a release, got {target}")
-    table.checked(target, found=found)
+    sink: dict[str, Any] = {"found": found, "given": form, "metadata": metadata}
+    table.checked(target, **sink)
     rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")), style, form)
-    refuse_inside(source, "ROWS", {"OUT": target, "--report": report})
+    refuse_inside(source, "ROWS", {"OUT": target, "--metadata": metadata, "--report": report})
     typed = asked.cells.typed(rows.kinds) if asked.cells else []
     release = Release(asked, rows, typed, ledger, key, resume, options["threads"])
     about, counted = release.about(), _counted(release, quiet=options["quiet"])
@@ -475,7 +477,7 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     ) as ready:
         paid: list[bool | None] = [False]  # None: an interrupt came while the ledger was charged or noise was drawn
         stays = charge_stays(ledger, lambda: paid[-1], keyed=key is not None)
-        with stays, table.written(target, about, found=found) as write:
+        with stays, table.written(target, about, **sink) as write:
             paid.append(False if verify else None)
             noisy.append(_drawn(release, counted))
             paid.append(not verify)
@@ -483,7 +485,8 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
             ready()
     if options["quiet"]:
         return
-    said = [*asked.lines(), f"{target}: {noisy[0].num_rows:,} rows"]
+    out = "standard output" if target == PIPE else target
+    said = [*asked.lines(), f"{out}: {noisy[0].num_rows:,} rows"]
     if ledger is not None:
         said += [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
     said += [f"{target} is what the release gives: drawn again and compared"] if verify else []

@@ -17,7 +17,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import IN, refuse_inside, refuse_shared, style_of, text_options
+from dpfast.cli.file_options import IN, METADATA, refuse_inside, refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts, charge_stays
 from dpfast.cli.options import (
     LAWS,
@@ -142,12 +142,7 @@ _OPTIONS = (
     "--resume", is_flag=True, help="Try the release again that is reserved under --label; reserve it if none is."
 )
 @click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
-@click.option(
-    "--metadata",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Where OUT is -: the file for the record of the release, which else lies beside OUT.",
-)
+@METADATA
 @report_options
 def privatize(resume: bool, force: bool, **options: Any) -> None:
     """Add noise to columns of IN and write OUT.

@@ -17,39 +17,41 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from dpfast.errors import ParameterError
-from dpfast.tables.atomic_write import Found, atomic_write, check
+from dpfast.tables.atomic_write import Found
 from dpfast.tables.domain import is_moment, is_text
-from dpfast.tables.files import JsonWriter
+from dpfast.tables.files import JsonWriter, check_place, place
 from dpfast.tables.rows import BATCH
-from dpfast.tables.streams import PIPE, TEXTS, Form, form, packed
+from dpfast.tables.streams import Form, form
 from dpfast.tables.text_format import DELIMITERS
 
 SPECIAL = '[",\\t\\r\\n]'  # what a text that holds it is quoted for
 NO_TABLES = {"npy", "npz"}
 
 
-def checked(path: Path, *, found: Found) -> Form:
-    """The form of `path`, if it can be written. Raises: FileError, ParameterError."""
-    if path == PIPE:
-        raise ParameterError("OUT must be a file: what is charged is published whole, or not at all")
-    made = form(path)
+def checked(path: Path, *, found: Found, given: str | None = None, metadata: Path | None = None) -> Form:
+    """The form of `path`, if it can be written. given: that of a file whose name says none.
+
+    Raises: FileError, ParameterError.
+    """
+    made = form(path, given)
     if made.format in NO_TABLES or made.codec == "zip":
         raise ParameterError(f"{path} must be a table with columns, such as .csv, .tsv.gz, .jsonl, .parquet or .arrow")
-    check(path, made.format in TEXTS, found=found)
+    check_place(path, made, found=found, metadata=metadata)
     return made
 
 
 @contextmanager
-def written(path: Path, about: dict[str, Any], *, found: Found) -> Iterator[Callable[[pa.Table], None]]:
-    """Yield the function that writes the table to the file that becomes `path`.
+def written(
+    path: Path, about: dict[str, Any], *, found: Found, given: str | None = None, metadata: Path | None = None
+) -> Iterator[Callable[[pa.Table], None]]:
+    """Yield the function that writes the table to `path`, or to standard output.
 
-    about: goes into its schema, or into a file beside it. found: as of atomic_write.
+    about: goes into its schema, or into a file beside it, or into `metadata`. found: as of
+    atomic_write. given: as of checked.
     """
-    made, text = checked(path, found=found), json.dumps(about, indent=2) + "\n"
-    with (
-        atomic_write(path, text if made.format in TEXTS else None, found=found) as raw,
-        packed(raw, made.codec) as file,
-    ):
+    made = checked(path, found=found, given=given, metadata=metadata)
+    text = json.dumps(about, indent=2) + "\n"
+    with place(path, made, text, found=found, metadata=metadata) as file:
         yield lambda table: _write(file, path, made.format, table.replace_schema_metadata({"dpfast": text}))
 
 

@@ -92,10 +92,21 @@ def checked_target(
     made = streams.form(path, form)
     if isinstance(source, NpySource) != (made.format in ARRAYS):
         raise ParameterError(f"{path}: an npy or npz file can only become an npy or npz file, and a table a table")
-    beside = made.format not in HOLD_METADATA
+    check_place(path, made, found=found, metadata=metadata)
+    if made.format == "JSON lines":
+        JsonWriter.check(path, _noisy_schema(source, ""))
+    return made
+
+
+def check_place(path: Path, form: Form, *, found: Found, metadata: Path | None = None) -> None:
+    """Refuse a `path`, or a place for its record, that could not be written.
+
+    Raises: FileError, ParameterError.
+    """
+    beside = form.format not in HOLD_METADATA
     if path == PIPE and beside and metadata is None:
         raise ParameterError(
-            f"--metadata must name a file for the record of the release: - as {made.format} has no place for it"
+            f"--metadata must name a file for the record of the release: - as {form.format} has no place for it"
         )
     if metadata is not None and (path != PIPE or not beside):
         where = f"in {path}.json" if beside else "in OUT itself"
@@ -104,9 +115,20 @@ def checked_target(
         check(path, beside, found=found)
     elif metadata is not None:
         check(metadata, False, found=found)
-    if made.format == "JSON lines":
-        JsonWriter.check(path, _noisy_schema(source, ""))
-    return made
+
+
+@contextmanager
+def place(path: Path, form: Form, record: str, *, found: Found, metadata: Path | None = None) -> Iterator[IO[bytes]]:
+    """Yield a file whose bytes, packed as `form` says, become `path` or go to standard output.
+
+    record: becomes a file too, if the format has no place for it.
+    """
+    if path == PIPE:
+        whole = standard_output(metadata, record, found=found)
+    else:
+        whole = atomic_write(path, None if form.format in HOLD_METADATA else record, found=found)
+    with whole as raw, packed(raw, form.codec) as file:
+        yield file
 
 
 @contextmanager
@@ -128,11 +150,7 @@ def destination(
     with suppress(KeyError, TypeError, ValueError, RecursionError):  # the input is no output of dpfast
         about = {**about, "earlier": json.loads(source.schema.metadata[b"dpfast"])}
     text = json.dumps(about, indent=2) + "\n"
-    if path == PIPE:
-        whole = standard_output(metadata, text, found=found)
-    else:
-        whole = atomic_write(path, None if made.format in HOLD_METADATA else text, found=found)
-    with whole as raw, packed(raw, made.codec) as file:
+    with place(path, made, text, found=found, metadata=metadata) as file:
         if isinstance(source, NpySource):
             with array_written(file, source, made) as array:
                 yield lambda _, noisy: array.write(noisy[0].data)

@@ -98,7 +98,7 @@ class Target:
         if kind != 2 and name in PRIVATE:
             return self._array(chosen)
         made = chosen.text() if kind == 2 else chosen.number()
-        # A message shows what is public, which would be taken for a private value that it looks like.
+        # A message may show what is public: it must not look like a private value.
         return call.good[name]() if name not in PRIVATE and SEEN.search(str(made)) else made
 
     def _array(self, chosen: Choices) -> Any:

@@ -16,7 +16,7 @@ MUTANTS = [
            "test_histogram_cli.py -k intervals"),
     Mutant("intervals of sums of both signs begin at 0", "dpfast/cli/histogram.py", 'least = 0 if asked.column == "count" or given["clamp"][0] >= 0 else INT64_ENDS[0]', "least = 0",
            "test_histogram_cli.py -k intervals"),
-    Mutant("OUT may lie among the rows", "dpfast/cli/histogram.py", '    refuse_inside(source, "ROWS", {"OUT": target, "--report": report})\n', "",
+    Mutant("OUT may lie among the rows", "dpfast/cli/histogram.py", '    refuse_inside(source, "ROWS", {"OUT": target, "--metadata": metadata, "--report": report})\n', "",
            "test_histogram_cli.py -k out_must_not_be"),
     Mutant("rows are chosen anew at each try", "dpfast/cli/histogram.py", "**asked.counts, key=release.key)", "**asked.counts)",
            "test_histogram_again.py -k second_run"),
