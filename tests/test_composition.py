@@ -8,6 +8,7 @@ import math
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -412,6 +413,7 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
     ("parts", "options", "error", "message"),
     [
         ([], {}, ParameterError, "parts must be given"),
+        ([np.array(1.0)], {}, dpfast.DTypeError, "mechanism with a guarantee, or a Guarantee, not ndarray"),
         ([1], {}, dpfast.DTypeError, "mechanism with a guarantee, or a Guarantee, not int"),
         ([dpfast.OneSidedGeometric(1, 1)], {}, dpfast.NoGuaranteeError, "not a mechanism"),
         ([dpfast.Gaussian(1)], {}, ParameterError, "sigma alone"),

@@ -188,12 +188,18 @@ def test_the_record_of_privatize_is_no_file_that_it_needs(capsys, target: str, w
 # ------------------------------------------------------------------ names
 
 
-@pytest.mark.parametrize("report", [False, True])
-def test_a_name_that_no_file_can_have_costs_nothing(capsys, report: bool) -> None:
+@pytest.mark.parametrize(
+    "words", [["NAME.csv"], ["NAME.csv", "--report", "out.html"], ["out.csv", "--report", "NAMENAME.html"]]
+)
+def test_a_name_that_no_file_can_have_costs_nothing(capsys, words: list[str]) -> None:
     """A name of 251 letters can be OUT, and its record cannot be."""
     for name in ("a" * 300, "a" * 247):
-        words = ["out.csv", "--report", f"{name * 2}.html"] if report else [f"{name}.csv"]
-        refused(capsys, "File name too long", *words)
+        refused(capsys, "File name too long", *(word.replace("NAME", name) for word in words))
+
+
+@pytest.mark.parametrize("words", [[], ["out.csv", "--format", "csv"], ["out.csv", "--report", "out.html"]])
+def test_rows_of_a_name_that_no_file_can_have(capsys, words: list[str]) -> None:
+    refused(capsys, "cannot read aaa.*: File name too long", *words, rows=f"{'a' * 300}.csv")
 
 
 @pytest.mark.parametrize(

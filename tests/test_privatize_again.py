@@ -577,9 +577,11 @@ def test_verify_refuses_what_cannot_be_drawn_again(release, capsys) -> None:
     failed(capsys, release.run(verb="verify"), "OUT must be the file of a release", expected=2)
     release.out.write_text("mine")
     failed(capsys, release.run(verb="verify"), f"has none of '{LABEL}'", expected=2)
+    assert (release.charges, release.out.read_text()) == (0, "mine")
+    release.out = release.out.with_name("a" * 300 + release.out.suffix)  # no file can have this name
+    failed(capsys, release.run(verb="verify"), "OUT must be the file of a release", expected=2)
     release.keyed = []
     failed(capsys, release.run(verb="verify"), "--key-file must be given", expected=2)
-    assert (release.charges, release.out.read_text()) == (0, "mine")
 
 
 # ------------------------------------------------------------------ memory

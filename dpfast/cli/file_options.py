@@ -99,7 +99,7 @@ def refuse_inside(source: Path, name: str, written: Mapping[str, Path | None]) -
     from dpfast.tables.streams import PIPE
 
     for what, path in written.items():
-        if path is None or path == PIPE or not source.is_dir():
+        if path is None or path == PIPE or is_file(source):
             continue
         if os.path.realpath(source) in map(str, Path(os.path.realpath(path)).parents):
             raise ParameterError(f"{what} must not lie among the files of {name}, got {path}")
@@ -109,4 +109,11 @@ def same(one: Path, other: Path) -> bool:
     """Whether two paths lead to one file, or to one place where none is yet."""
     with suppress(OSError):  # one of them is not there; or none can be, and then writing says so
         return os.path.realpath(one) == os.path.realpath(other) or one.samefile(other)
+    return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file at `path`."""
+    with suppress(OSError):  # no file can have such a name: it is refused where it is opened
+        return path.is_file()
     return False

@@ -15,7 +15,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import METADATA, refuse_inside, refuse_shared, style_of, text_options
+from dpfast.cli.file_options import METADATA, is_file, refuse_inside, refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts, charge_stays
 from dpfast.cli.options import LAW_OPTIONS, LAWS, SECURE, chosen, dashed, figures, law, near, number, one_way, reach
 from dpfast.cli.report import balance, check_report, report_options, reported
@@ -462,7 +462,7 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     refuse_shared(target, read, metadata)
     check_report(report, options["report_title"], target, *read.values(), metadata, found=found)
     ledger, key = _paying(asked, options, resume=resume)
-    if verify and not target.is_file():
+    if verify and not is_file(target):
         raise ParameterError(f"OUT must be the file of a release, got {target}")
     sink: dict[str, Any] = {"found": found, "given": form, "metadata": metadata}
     table.checked(target, **sink)

@@ -17,7 +17,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import IN, METADATA, refuse_inside, refuse_shared, style_of, text_options
+from dpfast.cli.file_options import IN, METADATA, is_file, refuse_inside, refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts, charge_stays
 from dpfast.cli.options import (
     LAWS,
@@ -177,7 +177,7 @@ def verify(**options: Any) -> None:
     """
     if options["key_file"] is None:
         raise ParameterError("--key-file must be given: a release without a key cannot be drawn again")
-    if not options["target"].is_file():
+    if not is_file(options["target"]):
         raise ParameterError(f"OUT must be the file of a release, got {options['target']}")
     _keep_memory()
     _run(resume=True, found="compare", **options)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import dpfast
-from dpfast.cli.file_options import same
+from dpfast.cli.file_options import is_file, same
 from dpfast.cli.options import Mechanism, half_width, reach
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.report.facts import Balance, Cell, Facts, Noisy
@@ -57,8 +57,8 @@ def check_report(path: Path | None, title: str | None, target: Path, *others: Pa
     if any(same(path, other) for other in (target, *others) if other is not None):
         raise ParameterError(f"--report must be a file of its own, got {path}")
     check(path, recorded=False, found=found)
-    without = target != Path("-") and not target.is_file()  # a page never comes before its OUT
-    if found == "keep" and path.is_file() and without:
+    without = target != Path("-") and not is_file(target)  # a page never comes before its OUT
+    if found == "keep" and is_file(path) and without:
         raise FileError(f"{path} exists without OUT, so it is another's; --force would replace it")
 
 

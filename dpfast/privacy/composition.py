@@ -106,7 +106,9 @@ def compose(
 def _listed(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """The parts, which may be given as one iterable."""
     one = parts[0] if len(parts) == 1 else None
-    return tuple(one) if isinstance(one, Iterable) and not hasattr(one, "guarantee") else parts
+    if isinstance(one, Iterable) and not hasattr(one, "guarantee") and getattr(one, "ndim", 1) > 0:
+        return tuple(one)
+    return parts
 
 
 M = TypeVar("M", bound=Promising)

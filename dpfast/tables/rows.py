@@ -60,7 +60,8 @@ class Rows:
         """
         self.path, self.columns = path, columns
         self.name = "standard input" if path == PIPE else path.name
-        files = _files(path)
+        with _reading(path):
+            files = _files(path)
         forms = [form(file, given) for file in files]
         self._format = _one_format(path, forms)
         with _reading(self.path):

@@ -73,8 +73,9 @@ def form(path: Path, given: str | None = None) -> Form:
 
 def check_format(given: str | None, *paths: Path) -> None:
     """Raises: ParameterError (`--format` is given, and all names say their own)."""
-    if given is not None and all(path != PIPE and (path.is_dir() or _form(path.name)) for path in paths):
-        raise ParameterError("--format must be left out: the names of the files say their formats")
+    with suppress(OSError):  # no file can have such a name: it is refused where it is opened
+        if given is not None and all(path != PIPE and (path.is_dir() or _form(path.name)) for path in paths):
+            raise ParameterError("--format must be left out: the names of the files say their formats")
 
 
 def _ends() -> str:

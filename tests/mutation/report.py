@@ -10,7 +10,7 @@ MUTANTS = [
            "test_report.py -k intervals_are_those"),
     Mutant("a page's widths forget the other columns", "dpfast/cli/report.py", "half_width(mechanism, USUAL, size * columns)", "half_width(mechanism, USUAL, size)",
            "test_report.py -k intervals_are_those"),
-    Mutant("a page without its OUT is kept", "dpfast/cli/report.py", 'if found == "keep" and path.is_file() and without:', "if False:",
+    Mutant("a page without its OUT is kept", "dpfast/cli/report.py", 'if found == "keep" and is_file(path) and without:', "if False:",
            "test_report.py -k report_without_out"),
     Mutant("a page is beside another OUT", "dpfast/cli/report.py", '        if found == "replace":\n            path.unlink(missing_ok=True)\n', "",
            "test_report.py -k never_beside"),
