@@ -145,7 +145,8 @@ def test_a_unit_changes_nothing_of_another(tmp_path) -> None:
 def test_the_threshold_is_the_least_that_keeps_delta(tmp_path, capsys, l0, linf, epsilon, delta) -> None:
     """The next lower one breaks delta for keys that one unit alone has. OUT and --explain agree.
 
-    False alarm below 1e-90: the key with 999 rows is lost.
+    False alarm below 1e-90: the key with 999 rows is lost. Noise below -900 at a scale of 4 has a
+    chance below e^(-225), and no threshold here is above 99.
     """
     rows = tmp_path / "rows.csv"
     rows.write_text("cell,unit\n" + "".join(f"a,{i}\n" for i in range(999)) + "b,999\n")

@@ -99,7 +99,7 @@ def refuse_inside(source: Path, name: str, written: Mapping[str, Path | None]) -
     from dpfast.tables.streams import PIPE
 
     for what, path in written.items():
-        if path is None or path == PIPE or is_file(source):
+        if path is None or PIPE in {path, source}:
             continue
         if os.path.realpath(source) in map(str, Path(os.path.realpath(path)).parents):
             raise ParameterError(f"{what} must not lie among the files of {name}, got {path}")
