@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import peak_memory
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -185,7 +186,7 @@ class OutOfCore:
 
     # -------------------------------------------------------------- memory
 
-    @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's figures of one process's memory")
+    @peak_memory.MEASURED
     def test_memory_stays_flat_while_the_rows_grow(self, tmp_path) -> None:
         """Three million rows more cost little; in one shard they cost what this test would see."""
         started = []
@@ -195,7 +196,7 @@ class OutOfCore:
                 rows = pa.table({"key": unit * 7919 % unit.size, "n": unit % 1000})
                 pq.write_table(rows, path, row_group_size=1 << 17)
             program = [sys.executable, "-c", MEMORY.format(start=self.start), path, tmp_path / f"{millions} {shards}"]
-            started.append(subprocess.Popen([*program, str(shards)], stdout=subprocess.PIPE))
+            started.append(subprocess.Popen([*program, str(shards)], stdout=subprocess.PIPE, env=peak_memory.HELD))
         few, many, planted = [int(each.communicate(timeout=300)[0].split()[-1]) for each in started]
         assert many - few < 50
         assert planted - few > 80

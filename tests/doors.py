@@ -50,7 +50,10 @@ MECHANISM = dpfast.DiscreteLaplace(Fraction(1, 1000), 1)
 
 
 def key_file() -> dpfast.KeyFile:
-    return dpfast.KeyFile.create(Path(tempfile.mkdtemp()) / "made.key")
+    path = Path(tempfile.mkdtemp()) / "made.key"
+    path.touch(0o600)
+    path.write_bytes(BYTES)
+    return dpfast.KeyFile(path)
 
 
 def sealed_once() -> Any:

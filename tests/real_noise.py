@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-ALPHA = 1e-6  # false alarms
+ALPHA = 1e-9  # false alarms
 
 
 def rejected(noise: npt.NDArray[np.float64], law: Any) -> bool:

@@ -58,7 +58,7 @@ def test_scales(monotonic, factor, sensitivity) -> None:
 
 @pytest.mark.parametrize(("monotonic", "q_answer"), [(False, 0.5), (True, 0.25)])
 def test_runs_follow_the_law(monotonic, q_answer) -> None:
-    """False alarm 1e-6; an answer's noise of the other kind is rejected."""
+    """False alarm 1e-9; an answer's noise of the other kind is rejected."""
     answers, n = (-1, 1, -2), 20_000
     mechanism = AboveThreshold(np.log(16.0), 1, threshold=5, monotonic=monotonic)
     runs = [mechanism.run([a + 5 for a in answers]) for _ in range(n)]
@@ -68,8 +68,8 @@ def test_runs_follow_the_law(monotonic, q_answer) -> None:
         law = np.array([float(p) for p in first_above(answers, Fraction(1, 4), Fraction(q))])
         return stats.chisquare(observed, n * law / law.sum()).pvalue
 
-    assert p_value(q_answer) > 1e-6
-    assert p_value(0.75 - q_answer) < 1e-6
+    assert p_value(q_answer) > 1e-9
+    assert p_value(0.75 - q_answer) < 1e-9
 
 
 def test_nothing_is_read_after_the_first_above() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import logging
 import os
 import signal
@@ -21,7 +22,7 @@ distributed = pytest.importorskip("distributed")
 import faulted  # noqa: E402
 import neighbours  # noqa: E402
 import visits  # noqa: E402
-from visits import CAPS, PHASES, SECRET, at_home, charges, files, job, same  # noqa: E402
+from visits import AN_ID, CAPS, PHASES, SECRET, at_home, charges, files, job, same  # noqa: E402
 
 import dpfast  # noqa: E402
 from dpfast import FileError, OtherInputError, ParameterError, jobs  # noqa: E402
@@ -51,6 +52,7 @@ def client() -> Iterator[Any]:
         with cluster, distributed.Client(cluster) as client:
             yield client
         log.setLevel(before)
+        gc.collect()  # here a warning of a socket that nobody closed fails no test
 
 
 class Planted(distributed.WorkerPlugin):
@@ -273,7 +275,8 @@ def test_logs_and_names_of_tasks_hold_no_key_and_no_row(tmp_path, client) -> Non
     found = told(client)
     for shown in (b"Compute Failed", b"DEBUG", b"_freeze-", b"Nanny"):
         assert shown in found
-    assert str(SECRET)[:9].encode() not in found
+    assert AN_ID.search(f"user={SECRET + 5},".encode())
+    assert not AN_ID.search(found)
     of_file = dpfast.KeyFile(home / "visits.key").derive("unknown")
     masters = [(home / "visits.key").read_bytes(), bytes(master)]
     assert faulted.hits(found, *masters, *faulted.key_bytes(key, of_file)) == 0

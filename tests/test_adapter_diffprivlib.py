@@ -39,7 +39,7 @@ THEIR_TOOLS = {
 
 from dpfast.adapters import diffprivlib as ours  # noqa: E402
 
-ALPHA = 1e-6  # each statistical test
+ALPHA = 1e-9  # each statistical test
 RUNS_HERE = {
     *("Geometric", "GeometricTruncated", "GeometricFolded", "Laplace", "LaplaceTruncated", "LaplaceFolded"),
     *("Snapping", "Gaussian", "GaussianAnalytic", "GaussianDiscrete"),
@@ -317,7 +317,7 @@ def test_values_that_are_not_finite(name) -> None:
     mechanism = made(name)
     for value in (math.nan, math.inf, -math.inf):
         if name == "Snapping" and value == math.inf:
-            assert {mechanism.randomise(math.inf) for _ in range(50)} > {mechanism.upper}
+            assert {mechanism.randomise(math.inf) for _ in range(200)} > {mechanism.upper}
         elif name != "Snapping" or math.isnan(value):
             with pytest.raises(ParameterError, match="^value must be finite: .* no noise"):
                 mechanism.randomise(value)
@@ -374,9 +374,9 @@ def test_integer_noise_follows_its_law(name) -> None:
 
 @pytest.mark.parametrize("name", ["Laplace", "LaplaceTruncated", "Gaussian", "GaussianAnalytic"])
 def test_real_noise_follows_its_law_and_lies_on_the_grid(name) -> None:
-    """30,000 draws at 0.1, the grid unseen; scale + 10 % is caught (missed: 1e-8)."""
+    """60,000 draws at 0.1, the grid unseen; scale + 10 % is caught (missed: 1e-12)."""
     mechanism = made(name)
-    law, results = mechanism.law, draws(mechanism, 0.1, 30_000)
+    law, results = mechanism.law, draws(mechanism, 0.1, 60_000)
     steps = results / law.granularity
     assert (steps == np.rint(steps)).all()
     assert real_p(results - 0.1, law) > ALPHA

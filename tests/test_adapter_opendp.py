@@ -184,14 +184,14 @@ def test_what_comes_out_is_of_the_kind_that_went_in(law, scalar) -> None:
 
 @pytest.mark.parametrize(("law", "scalar"), [case for case in CASES if case[1] not in REALS])
 def test_integers_saturate_at_the_ends_of_their_type(law, scalar) -> None:
-    """Half of the noisy ends stay, none wraps: 4,000 draws of scale 10^6, false alarm 1e-6."""
+    """Half of the noisy ends stay, none wraps: 4,000 draws of scale 10^6, false alarm 1e-9."""
     make, _, _, metric = LAWS[law]
     ends = np.iinfo(dtype_of(scalar))
     measurement = make(vector(scalar), metric(T="f64"), 1e6)
     for end in (ends.min, ends.max):
         found = measurement([end] * 4000)
         stayed = found.count(end)
-        assert gof.binomial_p(stayed, 4000, 0.5) > 1e-6
+        assert gof.binomial_p(stayed, 4000, 0.5) > gof.ALPHA
         assert max(abs(value - end) for value in found) < 40e6
 
 
@@ -331,7 +331,7 @@ N = 400_000  # tells a scale 2 % off from the law: its variance is 4 % off, 11 (
 @pytest.mark.parametrize(("law", "scale"), [("discrete_laplace", 3), ("discrete_gaussian", 1)])
 @pytest.mark.parametrize("array_domain", [False, True])
 def test_the_laws_of_integers(law, scale, array_domain) -> None:
-    """False alarm 1e-6; rejects a scale 2 % off and rounded real noise."""
+    """False alarm 1e-9; rejects a scale 2 % off and rounded real noise."""
     (make, _, _, metric), (real, *_) = LAWS[law], LAWS[law.removeprefix("discrete_")]
     space = array("i64", (N,)) if array_domain else vector("i64"), metric(T="f64")
     assert judged(BY_NAME[law], Fraction(scale), draws(make(*space, scale), N)) == []
@@ -344,25 +344,25 @@ def test_the_laws_of_integers(law, scale, array_domain) -> None:
     (make_laplace, dp.l1_distance, stats.laplace.cdf), (make_gaussian, dp.l2_distance, stats.norm.cdf),
 ])  # fmt: skip
 def test_the_real_laws(make, metric, cdf) -> None:
-    """Kolmogorov-Smirnov at 1e-6; rejects a scale 2 % off. Results lie on the grid."""
+    """Kolmogorov-Smirnov at 1e-9; rejects a scale 2 % off. Results lie on the grid."""
     n, scale, value = 2_500_000, 3.0, 1 / 7
 
     def p_value(used) -> float:
         noisy = make(array("f64", (1, n)), metric(T="f64"), used)(np.full((1, n), value))
         return stats.kstest((noisy.ravel() - value) / scale, cdf, method="asymp").pvalue
 
-    assert p_value(scale) > 1e-6
-    assert p_value(scale * 1.02) < 1e-6
+    assert p_value(scale) > gof.ALPHA
+    assert p_value(scale * 1.02) < gof.ALPHA
     steps = np.array(make(vector("f64"), metric(T="f64"), scale)([value] * 1000)) / 2.0**-19
     assert (steps == np.rint(steps)).all()
     assert np.unique(steps).size > 900
 
 
 def test_atoms_have_the_law_too() -> None:
-    """Every draw fresh: 3,000 calls, against the exact probability of 0, false alarm 1e-6."""
+    """Every draw fresh: 3,000 calls, against the exact probability of 0, false alarm 1e-9."""
     measurement = make_discrete_laplace(atom("i32"), dp.absolute_distance(T="i32"), 2)
     zeros = sum(measurement(5) == 5 for _ in range(3000))
-    assert gof.binomial_p(zeros, 3000, math.tanh(0.25)) > 1e-6
+    assert gof.binomial_p(zeros, 3000, math.tanh(0.25)) > gof.ALPHA
 
 
 # ------------------------------------------------------------------ chaining and composing

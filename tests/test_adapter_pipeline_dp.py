@@ -28,8 +28,8 @@ from pipeline_dp.report_generator import ExplainComputationReport  # noqa: E402
 import dpfast  # noqa: E402
 from dpfast.adapters import pipeline_dp as adapter  # noqa: E402
 
-ALPHA = 1e-6  # false alarms of one call of rejections
-N = 60_000  # a scale off by 3 % moves E|X| by 7.3 (Laplace) and 9.7 (Gaussian) standard deviations of its estimate: power 0.99
+ALPHA = 1e-9  # false alarms of one call of rejections
+N = 120_000  # a scale off by 3 % moves E|X| by 10.4 (Laplace) and 13.8 (Gaussian) standard deviations of its estimate: power 0.9999
 M = pdp.Metrics
 LAPLACE, GAUSSIAN = pdp.NoiseKind.LAPLACE, pdp.NoiseKind.GAUSSIAN
 LAWS = {LAPLACE: stats.laplace, GAUSSIAN: stats.norm}
@@ -112,7 +112,7 @@ def test_count_sum_and_ids_follow_their_law(kind) -> None:
         scale = expected(kind, 0.5, 1e-6 / 3, 2, linf)
         assert on_grid(noise, grid(scale))
         assert rejections(noise, kind, scale) == []
-        assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 4.9 / math.sqrt(N)
+        assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 6.5 / math.sqrt(N)
 
 
 @pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks: each succeeds against an unsafe reference written out here, and fails on dpfast.
 
-False alarms: ALPHA (1e-6) for each test that draws, unless it says none.
+False alarms: ALPHA (1e-9) for each test that draws, unless it says none.
 """
 
 from __future__ import annotations
@@ -169,14 +169,14 @@ def predicted(noise: np.ndarray) -> int:
 
 
 def test_the_state_of_a_twister_is_read_off_its_noise() -> None:
-    """624 known counts give all others away. Here none: P(one of 2,000 words is guessed) = 5e-7."""
+    """624 known counts give all others away. Here none: two of 2,000 words are guessed: 2e-13."""
     counts = np.random.default_rng(3).integers(0, 10**6, 2_624)  # the first 624 are the attacker's own
     released = mersenne(counts, random.Random(4))
     stream = continued(words_of(released[:624] - counts[:624]))
     assert (released[624:] - mersenne(np.zeros(2_000, np.int64), stream) == counts[624:]).all()
     assert predicted(released - counts) == 2_000
     ours = DiscreteLaplace(1, SCALE)
-    assert predicted(ours.release(counts) - counts) == 0
+    assert predicted(ours.release(counts) - counts) <= 1
     small = np.array([int(ours.release(np.zeros(1, np.int64))[0]) for _ in range(2_624)])
     assert predicted(small) == 0
 

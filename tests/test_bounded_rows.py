@@ -33,7 +33,7 @@ from dpfast.errors import UnusableValuesError
 from dpfast.kernels import FEW, kernel
 from dpfast.testing import fixed_key
 
-ALARM = 1e-6
+ALARM = 1e-9
 
 
 def ours(rows, caps: Caps, key, *, sums: bool = False, **options: Any) -> BoundedHistogram:
@@ -347,7 +347,7 @@ def test_planted_sums_leave_the_small_world(planted) -> None:
 
 
 def test_the_choice_of_rows_is_uniform() -> None:
-    """Which two of five rows 20,000 units keep, two of them equal: chi-squared, 1e-6."""
+    """Which two of five rows 20,000 units keep, two of them equal: chi-squared, 1e-9."""
     n = 20_000
     values = np.tile([1, 10, 100, 1000, 1000], n)
     for caps in ({"max_contributions": 2}, {"max_partitions": 1, "max_per_partition": 2}):
@@ -542,8 +542,9 @@ def test_memory_with_values() -> None:
     rng, n = np.random.default_rng(1), 1 << 21
     keys, ids, values = rng.integers(0, 100, n), rng.integers(0, n // 10, n), rng.integers(0, 100, n)
     for options, most in (({"values": values, "lower": 0, "upper": 9}, 33), ({}, 9)):
-        tracemalloc.start()
-        bounded_histogram(keys, ids, domain=range(100), max_contributions=3, **options)
+        for start in (lambda: None, tracemalloc.start):  # the first call loads the kernels
+            start()
+            bounded_histogram(keys, ids, domain=range(100), max_contributions=3, **options)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < most * n + 5e6
@@ -825,7 +826,7 @@ def test_unlisted_keys_of_several_columns_go_into_thresholded() -> None:
     found = bounded_histogram((towns, years), np.arange(4000), max_contributions=1)
     for most in (4, 2, 1, 0):
         counts = np.where(np.arange(4) < most, found.counts, 1)
-        shown = dpfast.thresholded(found.keys, counts, epsilon=1, delta=1e-6, sensitivity=found.sensitivity)
+        shown = dpfast.thresholded(found.keys, counts, epsilon=1, delta=1e-12, sensitivity=found.sensitivity)
         assert shown.keys.tolist() == [("Jena", 2024), ("Jena", 2025), ("Ulm", 2024), ("Ulm", 2025)][:most]
         assert shown.keys.shape == (most,)
     odd = np.fromiter([(1, float("nan")), (1, None), ((1,), 2), ("a", 1), (1, 1), (True, 1), (1,)], object, 7)

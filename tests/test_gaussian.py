@@ -415,7 +415,7 @@ def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
 
 @pytest.mark.parametrize("ratio", LAW.judged, ids=str)
 def test_pairs_are_independent(ratio: Fraction, secret: Callable[[str], bytes]) -> None:
-    """The two draws of 2^19 pairs show no dependence, at a false-alarm rate of 1e-6."""
+    """The two draws of 2^19 pairs show no dependence, at a false-alarm rate of 1e-9."""
     assert dependence(ratio, *pairs(noise(LAW, mechanism(ratio), N, secret(f"pairs {ratio}")))) == []
 
 

@@ -221,7 +221,7 @@ def test_keys_are_withheld_as_by_thresholded(tmp_path, noise, least) -> None:
 
 
 def test_means_from_two_outputs(tmp_path) -> None:
-    """One chooser, so as many rows: every interval holds the mean of what was kept; 1e-6."""
+    """One chooser, so as many rows: every interval holds the mean of what was kept; 1e-9."""
     home, chooser = at_home(tmp_path), key_of(tmp_path).chooser()
     caps = {"by": "country", "domain": ["no", "se", "dk", "is"], "max_partitions": 2, "max_per_partition": 2}
     bounds = {"values": "minutes", "lower": 0, "upper": 60, "granularity": 0.25}
@@ -237,7 +237,7 @@ def test_means_from_two_outputs(tmp_path) -> None:
         found.append(pq.read_table(out / tasks.file_of(0)))
     noisy, facts = found[1]["sum"].to_numpy(), json.loads((tmp_path / "sum.out" / verbs.MANIFEST).read_text())
     sure = dpfast.postprocess.mean(noisy, found[0]["count"].to_numpy(), noise=laws[::-1], lower=0, upper=60,
-                                   granularity=Fraction(facts["granularity"]), confidence=1 - 1e-7)  # fmt: skip
+                                   granularity=Fraction(facts["granularity"]), confidence=1 - 1e-10)  # fmt: skip
     true = [
         np.asarray(pa.ipc.open_file(tmp_path / f"{name}.stage" / tasks.name_of(0)).read_all()["n"]) for name in "ns"
     ]
@@ -247,7 +247,7 @@ def test_means_from_two_outputs(tmp_path) -> None:
     means = true[1] * 0.25 / np.maximum(true[0], 1)  # one key has no rows, and any interval
     assert (sure.lower <= means).all()
     assert (means <= sure.upper).all()
-    assert (sure.upper - sure.lower < 20).any()
+    assert (sure.upper - sure.lower < 30).any()
 
 
 def test_a_release_is_the_counts_and_noise_of_its_law(tmp_path) -> None:
@@ -401,8 +401,14 @@ def test_neighbours_give_the_same_order_and_layout(tmp_path, kind) -> None:
     ("kind", "owner", "name", "planted", "what"),
     [
         ("unknown", verbs, "ranked", neighbours.by_appearance(ROWS), "the order of keys"),
-        # six keys come sorted by chance once in 150 times
-        ("unknown", verbs, "ranked", neighbours.by_bucket(), ("the order of keys", "the sizes of files")),
+        # six keys come sorted by chance once in 150 times, and into one file once in 40,000
+        (
+            "unknown",
+            verbs,
+            "ranked",
+            neighbours.by_bucket(),
+            ("the order of keys", "the sizes of files", "the names of files"),
+        ),
         ("known", tasks, "put", neighbours.by_count(), "files, row groups or keys"),
     ],
 )

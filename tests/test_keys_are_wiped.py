@@ -37,6 +37,9 @@ CALLS: dict[str, dict[str, Any]] = {
         "resume": True,
     },
     "Laplace.release of many": {"values": COUNTS / 1},
+    # Scores far apart: two that noise leaves within 2^-18 take further lines, once in 10^5 calls.
+    "Exponential.select": {"scores": [0, 10**6]},
+    "PermuteAndFlip.select": {"scores": [0, 10**6]},
     "fill_bytes of many": {"buffer": bytearray(5000)},
     "random_bytes of many": {"n": 5000},
 }

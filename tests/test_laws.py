@@ -229,8 +229,8 @@ def test_small_world_of_the_digits(law: Law, scale: Fraction) -> None:
 def test_a_fresh_start_for_open_draws_is_rejected(
     law: Law, scale: Fraction, defect: str, secret: Callable[[str], bytes]
 ) -> None:
-    """Fresh draws for undecided cells, not more digits, have another law; 2^22 draws show it."""
-    mech, n, rng = law.make(scale), 2**22, np.random.default_rng(7)
+    """Fresh draws for undecided cells, not more digits, have another law; 2^23 draws show it."""
+    mech, n, rng = law.make(scale), 2**23, np.random.default_rng(7)
     entries = tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)
     open_ = np.array([k is None for k in entries])
     table = np.array([0 if k is None else k for k in entries])
@@ -253,7 +253,7 @@ def on_grid(law: Law, scale: Fraction) -> Any:
 
 @over("judged")
 def test_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
-    """2^20 draws show nothing at a false-alarm rate of 1e-6."""
+    """2^20 draws show nothing at a false-alarm rate of 1e-9."""
     assert judged(law, scale, noise(law, on_grid(law, scale), N, secret(f"{law} {scale}"))) == []
 
 

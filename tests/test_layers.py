@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -261,13 +262,11 @@ def laws_link_against_nothing(root: Path) -> Iterator[str]:
     flags = ["-std=c11", "-O1", "-ffreestanding", "-fkeep-static-functions", "-fno-math-errno", "-w"]
     ours = r"dpf_\w+|mem(cpy|set|move|cmp)|__cpu_(model|indicator_init)|_GLOBAL_OFFSET_TABLE_"
     for name in ("isa_portable.c", "dispatch.c"):
-        made = root / "csrc" / f"{name}.o"
-        try:
+        with tempfile.TemporaryDirectory() as folder:
+            made = f"{folder}/{name}.o"
             command = ["gcc", *flags, "-c", f"csrc/{name}", "-o", made]
             built = subprocess.run(command, cwd=root, capture_output=True, check=False)
             wanted = subprocess.run(["nm", "-u", made], capture_output=True, text=True, check=False).stdout.split()
-        finally:
-            made.unlink(missing_ok=True)
         if built.returncode:
             yield f"csrc/{name}: does not compile"
         for symbol in wanted:

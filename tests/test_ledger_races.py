@@ -151,13 +151,13 @@ def test_eight_workers_share_one_release(path) -> None:
     assert output.split() == ["True", "12", "1", "7", "1", "7", "14", "14", "7"]
 
 
-@pytest.mark.parametrize(("place", "kills", "budget", "most"), [("memory", 150, 400, 8), ("disk", 50, 60, 2)])
+@pytest.mark.parametrize(("place", "kills", "budget", "most"), [("memory", 150, 400, 8), ("disk", 70, 60, 2)])
 def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
     """Killed at any moment: releases are in the ledger, the ledger is sound, and works at once.
 
     A child that charges says its first charge before it is killed, and its last may be unsaid. So
     at least half of all charges are said, and with "exhausted" more than half of the budget. A
-    journal that is left behind would stay unseen in 50 kills with a chance far below 1e-6.
+    journal that is left behind would stay unseen in 70 kills with a chance far below 1e-6.
     """
     output = python(
         CROWD

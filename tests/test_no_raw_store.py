@@ -150,7 +150,7 @@ WATCHED = """
         told_c.append(tiers.told(release))
         if defect == "raw":
             x, y, at = arguments[3:]
-            y[at + 3 : at + 5] = x[at + 3 : at + 5]
+            y[at + 3 : at + 19] = x[at + 3 : at + 19]
         return call(*arguments)
 
     def watched(mechanism, n, given, made, layout, options):
@@ -233,7 +233,7 @@ def stores(tool: Path, defect: str) -> dict[str, Seen]:
     """What was seen of each case."""
     found = {}
     plain = "glibc.cpu.x86_rep_movsb_threshold=1000000"  # whole vectors: a string instruction would step byte by byte
-    for line in python(WATCHED, tool, defect, Path(__file__).parent, timeout=300, GLIBC_TUNABLES=plain).splitlines():
+    for line in python(WATCHED, tool, defect, Path(__file__).parent, GLIBC_TUNABLES=plain).splitlines():
         name, looks, wrong, unchanged, *told = line.split("|")
         found[name] = Seen(int(looks), int(wrong), float(unchanged), tuple(map(int, told)))
     return found

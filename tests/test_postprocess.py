@@ -80,7 +80,7 @@ def test_intervals_cover(law, rows) -> None:
 
 
 def test_means_and_variances_of_rows() -> None:
-    """From rows, with one chooser for all three: within the intervals; false alarm 1e-6."""
+    """From rows, with one chooser for all three: within the intervals; false alarm 1e-9."""
     rng, key = np.random.default_rng(4), dpfast.Key.generate().derive("hours").chooser()
     towns, people = rng.integers(0, 3, 9000), rng.integers(0, 1000, 9000)
     hours = np.rint(np.clip(rng.gamma(2, 4, 9000), 0, 24) * 4) / 4 - 12  # clamped, rounded, less the middle
@@ -92,7 +92,7 @@ def test_means_and_variances_of_rows() -> None:
     ]
     laws = [dpfast.DiscreteLaplace(20, each.sensitivity) for each in made]
     noisy = [each.release(law) for each, law in zip(made, laws, strict=True)]
-    how = {"lower": -12, "upper": 12, "granularity": 1 / 4, "confidence": 1 - Fraction(1, 10**7)}
+    how = {"lower": -12, "upper": 12, "granularity": 1 / 4, "confidence": 1 - Fraction(1, 10**10)}
     means = postprocess.mean(noisy[0], noisy[2], noise=laws[::2], **how)
     variances = postprocess.variance(*noisy, noise=laws, **how)
     for town in range(3):
@@ -172,15 +172,15 @@ def test_clip_bounds_beyond_the_type() -> None:
 
 
 def test_the_bias_of_clipping_is_what_its_docstring_says() -> None:
-    """E max(X, 0) = q/(1 - q^2): 0.43 at scale 1. Within 5 standard errors of 2e5 draws (6e-7)."""
+    """E max(X, 0) = q/(1 - q^2): 0.43 at scale 1. Within 7 standard errors of 2e5 draws (3e-12)."""
     q = math.exp(-1)
     stated = q / (1 - q * q)
     assert round(stated, 2) == 0.43
     assert "0.43 too high at scale 1" in " ".join(postprocess.clip.__doc__.split())
     released = dpfast.DiscreteLaplace(1, 1).release(np.zeros(200_000, np.int64))
     clipped = postprocess.clip(released, lower=0)
-    assert abs(clipped.mean() - stated) < 5 * clipped.std() / math.sqrt(clipped.size)
-    assert abs(released.mean()) < 5 * released.std() / math.sqrt(released.size)
+    assert abs(clipped.mean() - stated) < 7 * clipped.std() / math.sqrt(clipped.size)
+    assert abs(released.mean()) < 7 * released.std() / math.sqrt(released.size)
 
 
 @given(values=st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5), step=st.integers(1, 1000))

@@ -223,7 +223,7 @@ def test_eight_threads_at_once() -> None:
     start = threading.Barrier(8)
 
     def work(number: int) -> tuple[list[bytes], list[bytes]]:
-        start.wait(30)
+        start.wait(300)
         fresh, keyed = [], []
         for i in range(12):
             mech = mechs[(number + i) % 4]
@@ -251,7 +251,7 @@ def test_eight_threads_in_a_first_release() -> None:
         found = []
         start = threading.Barrier(8)
         def work(number):
-            start.wait(30)
+            start.wait(300)
             own = mech if number % 2 else dpfast.DiscreteLaplace(1, 10**number)
             found.append(own.release(np.zeros(5000, np.int64)).tobytes())
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
@@ -275,14 +275,14 @@ def test_threads_far_beyond_the_cores(threads) -> None:
         assert np.array_equal(mech.release(counts, key=key, resume=True, threads=threads), expected)
         assert mech.release(counts, threads=threads).shape == (n,)
         assert mech.sample(n, threads=threads).shape == (n,)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may end meanwhile
 
 
 def test_no_thread_stays_behind() -> None:
     """A release's threads end with it: there is no pool to leak or to fork."""
     before = threading.active_count()
     DiscreteLaplace(1, 100).release(np.zeros(2**21, np.int64), threads=8)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may end meanwhile
 
 
 def test_import_is_light() -> None:

@@ -18,7 +18,7 @@ from scipy import stats
 import dpfast
 from dpfast import DTypeError, ParameterError, RandomizedResponse, exact, kernels
 
-LEVEL = 1e-6  # each false alarm
+LEVEL = 1e-9  # each false alarm
 
 
 def k_ary(epsilon: float, k: int) -> np.ndarray:
@@ -276,7 +276,7 @@ def test_no_entropy_no_answers(monkeypatch) -> None:
 
 @pytest.mark.parametrize("mechanism", [RandomizedResponse(1, 4), RandomizedResponse.two_coin(Fraction(1, 3))], ids=str)
 def test_estimates_are_unbiased_and_their_intervals_hold(mechanism) -> None:
-    """60 surveys of 300: the mean in 6 standard errors, 95 % intervals hold in 45 (1e-6)."""
+    """60 surveys of 300: the mean in 9 standard errors, 95 % intervals hold in 42; 1e-9."""
     k = mechanism.categories
     shares = np.arange(1, k + 1) / (k * (k + 1) / 2)
     true = np.repeat(np.arange(k), np.round(shares * 300).astype(int))
@@ -284,9 +284,9 @@ def test_estimates_are_unbiased_and_their_intervals_hold(mechanism) -> None:
     found = [mechanism.estimate(mechanism.release(true)) for _ in range(60)]
     mean = np.mean([e.share for e in found], axis=0)
     spread = np.std([e.share for e in found], axis=0) / math.sqrt(60)
-    assert (abs(mean - shares) < 6 * spread).all()
+    assert (abs(mean - shares) < 9 * spread).all()
     held = np.mean([(e.lower <= shares) & (shares <= e.upper) for e in found], axis=0)
-    assert (held >= 0.75).all()
+    assert (held >= 0.7).all()
     naive = np.mean([np.bincount(mechanism.release(true), minlength=k) / true.size for _ in range(60)], axis=0)
     assert (abs(naive - shares) > 6 * spread).any()  # planted: what is said, taken for the truth
 

@@ -56,7 +56,7 @@ def sleeping(counts: np.ndarray) -> np.ndarray:
     """One count takes longer if its noise is large."""
     noise = LAW.sample(counts.size)
     if counts.size == 1:
-        time.sleep(1e-5 * abs(int(noise[0])))
+        time.sleep(1e-4 * abs(int(noise[0])))
     return counts + noise
 
 
@@ -69,9 +69,9 @@ def parents_alone(counts: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch) -> None:
-    monkeypatch.setattr(sampler, "LONGEST", 0.01)
-    monkeypatch.setattr(sampler, "DRAWS", (20_000, 200_000))
-    monkeypatch.setattr(sampler, "CALLS", (1_000, 2_000))
+    monkeypatch.setattr(sampler, "LONGEST", 5)
+    monkeypatch.setattr(sampler, "DRAWS", (200_000, 200_000))
+    monkeypatch.setattr(sampler, "CALLS", (2_000, 2_000))
 
 
 def compared(function: Callable, mechanism=LAW, **options) -> Comparison:
@@ -100,7 +100,7 @@ def test_an_exact_sampler_passes() -> None:
     [
         (cut_off, ("FOUND: .*zero", ".*", "REPEATS")),
         (seeded, ("as stated", ".*", "REPEATS")),
-        (sleeping, ("as stated", "size, largest 1 %", "fresh")),
+        (sleeping, ("as stated", "size(, largest 1 %)?", "fresh")),
         (parents_alone, ("as stated", "nothing", "FAILS")),
         (lambda counts: counts + 0, ("FOUND: .*", "nothing", "REPEATS")),
         (lambda counts: counts + 2 * LAW.sample(counts.size), ("FOUND: .*", "nothing", "fresh")),

@@ -989,7 +989,7 @@ def test_a_refusal_tells_its_kind_alone(tmp_path: Path) -> None:
             whole = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
             assert "Jane" not in whole
             assert "9123" not in whole
-            said[-1].append(re.sub(r"this one [0-9a-f]{32}", "this one", whole))
+            said[-1].append(re.sub(r"this one [0-9a-f]{32}|\d{4}-\d\d-\d\d", "", whole))
     assert len(said[0]) == len(said[1]) == 31
     for one, other in zip(*said, strict=True):
         assert one == other

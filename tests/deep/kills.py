@@ -180,7 +180,7 @@ FORK = """
         status = os.waitpid(parent, 0)[1]
         assert os.WTERMSIG(status) == signal.SIGKILL, status
         os.killpg(parent, 0)  # the child that was forked lives
-        store.PATIENCE = 1.0  # seconds until a charge is refused
+        store.PATIENCE = 20.0  # seconds until a charge is refused
         try:
             ledger.spend(dpfast.Guarantee(1))
         finally:

@@ -38,7 +38,9 @@ def executed(page: str, folder: Path) -> tuple[list[str], str]:
     notebook.cells.append(new_code_cell("print(answer)"))
     sockets = Config({"AsyncKernelManager": {"transport": "ipc", "ip": str(folder / "kernel")}})
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, config=sockets, kernel_name="python3", timeout=600, resources=resources).execute()
+    NotebookClient(
+        notebook, config=sockets, kernel_name="python3", timeout=600, startup_timeout=600, resources=resources
+    ).execute()
     outputs = []
     for cell in notebook.cells:
         if cell.cell_type == "code":
