@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-# All tests of one call of `rejections` together (a union bound). A hundred such calls draw from the
-# system's entropy in one run of the suite, which they fail once in 10^7 runs.
+# All tests of one call of `rejections` together (a union bound); twice of it where chi-squared has
+# cells of ten draws. A hundred calls in a run of the suite draw from the system's entropy.
 ALPHA = 1e-9
 
 Draws = npt.NDArray[np.int64]

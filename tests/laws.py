@@ -169,7 +169,7 @@ def reference_of(law: str, scale: Fraction) -> Any:
 
 
 def judged(law: Law, scale: Fraction, draws: np.ndarray) -> list[str]:
-    """What is wrong with draws of this law, at a false-alarm rate of 1e-6."""
+    """What is wrong with draws of this law, at a false-alarm rate of 1e-9."""
     right = reference_of(law.name, scale)
     return gof.rejections(draws, right.cdf, right.quantile, right.variance(), right.fourth_moment())
 

@@ -58,7 +58,7 @@ def test_scales(monotonic, factor, sensitivity) -> None:
 
 @pytest.mark.parametrize(("monotonic", "q_answer"), [(False, 0.5), (True, 0.25)])
 def test_runs_follow_the_law(monotonic, q_answer) -> None:
-    """False alarm 1e-9; an answer's noise of the other kind is rejected."""
+    """False alarm 2e-8; an answer's noise of the other kind is rejected."""
     answers, n = (-1, 1, -2), 20_000
     mechanism = AboveThreshold(np.log(16.0), 1, threshold=5, monotonic=monotonic)
     runs = [mechanism.run([a + 5 for a in answers]) for _ in range(n)]

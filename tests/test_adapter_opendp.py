@@ -325,7 +325,7 @@ def draws(measurement, n) -> np.ndarray:
     return np.array(measurement(np.full(n, 10**6))) - 10**6
 
 
-N = 400_000  # tells a scale 2 % off from the law: its variance is 4 % off, 11 (Gaussian: 18) of its standard errors
+N = 600_000  # tells a scale 2 % off from the law: its variance is 4 % off, 13 (Gaussian: 22) of its standard errors
 
 
 @pytest.mark.parametrize(("law", "scale"), [("discrete_laplace", 3), ("discrete_gaussian", 1)])

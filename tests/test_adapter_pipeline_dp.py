@@ -29,7 +29,9 @@ import dpfast  # noqa: E402
 from dpfast.adapters import pipeline_dp as adapter  # noqa: E402
 
 ALPHA = 1e-9  # false alarms of one call of rejections
-N = 120_000  # a scale off by 3 % moves E|X| by 10.4 (Laplace) and 13.8 (Gaussian) standard deviations of its estimate: power 0.9999
+# A scale that is 3 % off moves E|X| by 10.4 (Laplace) or 13.8 (Gaussian) standard errors, which
+# has power 0.9999.
+N = 120_000
 M = pdp.Metrics
 LAPLACE, GAUSSIAN = pdp.NoiseKind.LAPLACE, pdp.NoiseKind.GAUSSIAN
 LAWS = {LAPLACE: stats.laplace, GAUSSIAN: stats.norm}

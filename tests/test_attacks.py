@@ -169,7 +169,7 @@ def predicted(noise: np.ndarray) -> int:
 
 
 def test_the_state_of_a_twister_is_read_off_its_noise() -> None:
-    """624 known counts give all others away. Here none: two of 2,000 words are guessed: 2e-13."""
+    """624 known counts give all others away. Here at most one by chance; two: 2e-13."""
     counts = np.random.default_rng(3).integers(0, 10**6, 2_624)  # the first 624 are the attacker's own
     released = mersenne(counts, random.Random(4))
     stream = continued(words_of(released[:624] - counts[:624]))
@@ -178,7 +178,7 @@ def test_the_state_of_a_twister_is_read_off_its_noise() -> None:
     ours = DiscreteLaplace(1, SCALE)
     assert predicted(ours.release(counts) - counts) <= 1
     small = np.array([int(ours.release(np.zeros(1, np.int64))[0]) for _ in range(2_624)])
-    assert predicted(small) == 0
+    assert predicted(small) <= 1
 
 
 def searched(released: np.ndarray, known: np.ndarray, seeds: range, scale: float) -> np.ndarray | None:

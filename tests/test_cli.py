@@ -390,8 +390,7 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, n
         "in.npy",
         "out.npy",
         *LAW,
-        "--threads",
-        "1",
+        *["--threads", "1"],  # more would hold more pieces that are not yet written
     ]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None

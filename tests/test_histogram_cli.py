@@ -467,7 +467,6 @@ def test_a_file_that_changes_while_it_is_read(here, capsys, monkeypatch) -> None
     ledger, text = here.folder / "budget.db", here.rows.read_text()
     dpfast.Ledger(ledger, 3, create=True)
     batches = reader.Rows.batches
-    os.utime(here.rows, (0, 0))  # some systems' clocks of files stand still for 10 ms
     changes = [
         lambda: here.rows.write_text(text.replace("Oslo", "Lima")),
         lambda: here.rows.write_text(text + "Oslo,f,p1,3\n"),
@@ -476,6 +475,7 @@ def test_a_file_that_changes_while_it_is_read(here, capsys, monkeypatch) -> None
     ]
     for change in changes:
         here.rows.write_text(text)
+        os.utime(here.rows, (0, 0))  # some systems' clocks of files stand still for 10 ms
 
         def changing(self: Any, change: Any = change) -> Any:
             yield from batches(self)

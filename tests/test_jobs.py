@@ -401,7 +401,7 @@ def test_neighbours_give_the_same_order_and_layout(tmp_path, kind) -> None:
     ("kind", "owner", "name", "planted", "what"),
     [
         ("unknown", verbs, "ranked", neighbours.by_appearance(ROWS), "the order of keys"),
-        # six keys come sorted by chance once in 150 times, and into one file once in 40,000
+        # six keys come sorted by chance once in 150 times, and into one file once in 33,000
         (
             "unknown",
             verbs,

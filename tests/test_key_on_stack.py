@@ -323,10 +323,10 @@ def on_stack(probe: ctypes.CDLL, function: int, call: Call) -> int:
 
 
 def leaks(probe: ctypes.CDLL, name: str, isa: int) -> dict[tuple[str, int], int]:
-    """How many words of its key each call of a function leaves, if it leaves words of another, too.
+    """How many words of its key each call of a function leaves: two, or one of another key, too.
 
-    A word lies by chance among the addresses and noise on the stack in one run of 10^4. Words of
-    two keys do so in one of 10^8, and those that a function leaves always.
+    A word lies by chance among the addresses and noise on the stack in one run of 10^4. A second
+    one, of this key or of another, does so in one of 10^8.
     """
     function = _native.address(ffi.addressof(lib, name))
 
@@ -338,7 +338,12 @@ def leaks(probe: ctypes.CDLL, name: str, isa: int) -> dict[tuple[str, int], int]
 
     found = look(KEY)
     again = look(KEY[::-1]) if any(found.values()) else found
-    return {call: min(words, again[call]) for call, words in found.items()}
+    return {call: words if several(words) else min(words, again[call]) for call, words in found.items()}
+
+
+def several(words: int) -> bool:
+    """The probe counts a word in a register as 1000."""
+    return words % 1000 + words // 1000 > 1
 
 
 def test_every_function_is_looked_at() -> None:
@@ -361,9 +366,11 @@ def test_no_word_of_a_key_is_left(probe, name, isa) -> None:
 
 
 def test_what_lies_there_by_chance_is_no_leak(probe, monkeypatch) -> None:
-    """Words of one key of two are chance; words of both are a leak."""
-    for keys, words in (({KEY}, 0), ({KEY, KEY[::-1]}, 3)):
-        monkeypatch.setitem(globals(), "on_stack", lambda _probe, _function, call, keys=keys: 3 * (call[1] in keys))
+    """One word of one key is chance; two are a leak, and one of each of two keys."""
+    for keys, left, words in (({KEY}, 1, 0), ({KEY}, 2, 2), ({KEY}, 1001, 1001), ({KEY, KEY[::-1]}, 1, 1)):
+        monkeypatch.setitem(
+            globals(), "on_stack", lambda _probe, _function, call, keys=keys, left=left: left * (call[1] in keys)
+        )
         assert set(leaks(probe, "dpf_block", ISAS[0]).values()) == {words}
 
 
@@ -432,7 +439,9 @@ def test_no_word_is_left_in_the_frame_of_a_small_release(probe, isa) -> None:
         assert words.raw != bytes(32)
         return int(found)
 
-    assert not (left() and left())  # the second under another key, as in `leaks`
+    first = left()
+    assert not several(first)
+    assert not (first and left())  # the second is under another key, as in `leaks`
 
 
 # ------------------------------------------------------------------ how deep

@@ -636,7 +636,11 @@ def test_the_file_tells_nothing_of_keys_or_counts(ledger) -> None:
     secrets += [keyed(held, purpose) for purpose in ("block digest", "choice of bins")]
     hidden = [secret[at : at + 8] for secret in secrets for at in range(0, 32, 8)]
     hidden += [secret[:8].hex().encode() for secret in secrets]
-    hidden += [form for value in (*counts, *noisy) for form in (value.tobytes(), str(value).encode())]
+    hidden += [
+        form
+        for value in (*counts, *noisy)
+        for form in (value.tobytes(), value.byteswap().tobytes(), str(value).encode())
+    ]
     assert not any(secret in found for secret in hidden)
 
 

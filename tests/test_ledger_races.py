@@ -152,7 +152,7 @@ def test_eight_workers_share_one_release(path) -> None:
 
 
 @pytest.mark.parametrize(("place", "kills", "budget", "most"), [("memory", 150, 400, 8), ("disk", 70, 60, 2)])
-def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
+def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most) -> None:
     """Killed at any moment: releases are in the ledger, the ledger is sound, and works at once.
 
     A child that charges says its first charge before it is killed, and its last may be unsaid. So

@@ -987,9 +987,10 @@ def test_a_refusal_tells_its_kind_alone(tmp_path: Path) -> None:
             with pytest.raises((dpfast.DpfastError, TypeError)) as caught:
                 attempt()
             whole = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
-            assert "Jane" not in whole
-            assert "9123" not in whole
-            said[-1].append(re.sub(r"this one [0-9a-f]{32}|\d{4}-\d\d-\d\d", "", whole))
+            told = re.sub(r"this one [0-9a-f]{32}|\d{4}-\d\d-\d\d", "", whole)
+            assert "Jane" not in told
+            assert "9123" not in told
+            said[-1].append(told)
     assert len(said[0]) == len(said[1]) == 31
     for one, other in zip(*said, strict=True):
         assert one == other

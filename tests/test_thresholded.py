@@ -325,7 +325,7 @@ def test_what_gaussian_noise_promises(tmp_path) -> None:
 
 
 def test_what_is_shown_follows_the_law() -> None:
-    """40,000 keys of one count: how many are shown, and their law; false alarm 1e-9 each."""
+    """40,000 keys of one count: how many are shown, and their law; false alarm 1e-9, 2e-8."""
     n, count, change = 40_000, 12, Sensitivity(1, 1)
     found = thresholded(np.arange(n), np.full(n, count), epsilon=1, delta=1e-6, sensitivity=change)
     with mpmath.workprec(200):
