@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import os
 import pickle
 import re
@@ -293,6 +294,59 @@ def test_a_public_domain_stands_for_names() -> None:
         key.seal(MECH, made, domain=domain[::-1]).without_ledger(resume=True)
     with pytest.raises(ParameterError, match="must have 99 rows, got 100"):
         key.seal(MECH, made, domain=domain[:-1])
+
+
+def test_terms_are_public_and_named_when_they_differ() -> None:
+    """What they were and are, and which the seal that was kept lacks; the input is no matter."""
+    counts, key = np.zeros(3, np.int64), fresh()
+    made = [key.digester(MECH)(0, counts)]
+    seal = lambda **terms: key.seal(MECH, made, shape=(3,), terms=terms)  # noqa: E731
+    seal(order="by a").without_ledger()
+    for told, terms in (
+        ("with another order, 'by a', not 'by b'", {"order": "by b"}),
+        ("with order, 'by a', which this one does not name", {}),
+        ("by a seal that does not name levels, which is 'x' here", {"order": "by a", "levels": "x"}),
+        ("with another order, 'by a', not 'SHA-256 [0-9a-f]{64}'", {"order": "by a" * 21}),
+    ):
+        with pytest.raises(KeyReuseError, match=told) as met:
+            seal(**terms).without_ledger(resume=True)
+        assert not isinstance(met.value, OtherInputError)
+    seal(order="by a").without_ledger(resume=True)
+    for wrong, error in (("order", DTypeError), ({"order": 3}, DTypeError), ({"order": "\ud800"}, ParameterError)):
+        with pytest.raises(error, match="terms must be"):
+            key.seal(MECH, made, shape=(3,), terms=wrong)
+
+
+def test_a_manifest_without_terms_is_encoded_as_before() -> None:
+    """What was sealed before there were terms goes on; with terms no two are encoded alike."""
+    key = known("terms")
+    made = [key.digester(MECH)(0, [1, 2, 3])]
+    plain = key.seal(MECH, made, shape=(3,)).manifest
+    told = key.seal(MECH, made, shape=(3,), terms={"b": "2", "a": "x" * 81}).manifest
+    before = E(1, 2, "terms", "array", "", E(3), E("", "discrete_laplace", 1, 1, 10**6, 1))
+    long = f"SHA-256 {hashlib.sha256(b'x' * 81).hexdigest()}"
+    assert plain.encoded() == before
+    assert told.encoded() == before + E(b"", E("a", long), E("b", "2"))
+    assert "terms" not in plain.metadata()
+    assert told.metadata()["terms"] == {"a": long, "b": "2"}
+    assert [sealing.Manifest.of(json.loads(json.dumps(each.metadata()))) for each in (plain, told)] == [plain, told]
+    assert key.seal(MECH, made, shape=(3,), terms={}).tag == key.seal(MECH, made, shape=(3,)).tag
+    assert key.seal(MECH, made, shape=(3,), terms={"a": long}).manifest.terms != (("a", long),)
+
+
+@pytest.mark.parametrize(
+    "kept", [None, 7, "ab", [7], ["a"], [0], [0, "a"], {"a": 7}, {"a": [7]}, {"b": {}}, {"\ud800": "x"}]
+)
+def test_terms_that_were_edited_crash_nothing(kept: Any) -> None:
+    """They are compared, or refused by one of two errors, which a ledger puts into words."""
+    key = fresh()
+    mine = key.seal(MECH, [key.digester(MECH)(0, [1])], shape=(1,), terms={"a": "x"}).manifest
+    try:
+        found = sealing.Manifest.of({**mine.metadata(), "terms": kept})
+    except (TypeError, LookupError):
+        return
+    assert mine.unlike(found)
+    assert mine._replace(terms=()).unlike(found)
 
 
 def test_buckets_of_unknown_keys() -> None:

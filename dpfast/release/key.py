@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from dpfast.errors import DTypeError, EntropyError, FileError, InsecureKeyWarning, ParameterError, caller
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from dpfast.release.seal import BlockDigest, Digester, Seal
 
@@ -339,6 +339,7 @@ class ReleaseKey(_Secret):
         shape: tuple[int, ...] | None = None,
         buckets: int | None = None,
         domain: Any = None,
+        terms: Mapping[str, str] | None = None,
         source: bytes = b"",
     ) -> Seal:
         """The seal of an input, from the digests of all its blocks in any order.
@@ -346,8 +347,11 @@ class ReleaseKey(_Secret):
         mechanism: a mechanism; or for a table a dict of them by column name, in the order of the
             columns. shape: of the array, or (rows,) of each column. domain: instead of a shape, the
             public names of the rows in their order. buckets: instead of both, for unknown keys: how
-            many there are. source: a digest of all else that is published with the noisy values,
-            such as the file that they come from; it is as private as they are.
+            many there are. terms: public texts by name that also decide which noise meets which
+            published cell, such as {"order": "by city"}. A later try with another one is refused
+            and told which; the manifest shows them, a long one by its SHA-256. source: a digest of
+            all else that is published with the noisy values, such as the file that they come from;
+            it is as private as they are.
         Returns: a Seal. `ledger.reserve(seal)` gives the key that draws.
         Raises: DTypeError; ParameterError (a block is missing, doubled or of another size; a digest
             of another label, column or version).
@@ -370,7 +374,7 @@ class ReleaseKey(_Secret):
         except TypeError:
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
         columns = by_column(mechanism)
-        about = manifest(self.label, columns, kind_of(mechanism), shape, buckets=buckets, domain=domain)
+        about = manifest(self.label, columns, kind_of(mechanism), shape, buckets=buckets, domain=domain, terms=terms)
         if about.kind in (ARRAY, TABLE):  # blocks hide how many cells there are in all
             for each in columns.values():
                 each._check_cells(math.prod(about.size))  # noqa: SLF001

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = 1  # the manifest's: its fields, the size of a block, the fields of digests
 
+LONGEST_TERM = 80  # characters: a longer one stands in the manifest by its digest
 ARRAY, TABLE, BUCKETS, LEVELS = "array", "table", "buckets", "levels"
 _SIZED = "a shape", "a public domain"
 
@@ -41,21 +42,26 @@ class Manifest(NamedTuple):
     domain: str = ""  # SHA-256 of the public names of the rows in their order, in hexadecimal
     stream: int = _native.STREAM_VERSION
     version: int = VERSION
+    terms: tuple[tuple[str, str], ...] = ()  # what else decides which noise meets which cell: (name, value), by name
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able."""
+        """JSON-able. Terms stand in it only where there are any."""
         columns = [{"name": name, "mechanism": list(record)} for name, record in self.columns]
-        return {**self._asdict(), "columns": columns, "size": list(self.size)}
+        found = {**self._asdict(), "columns": columns, "size": list(self.size), "terms": dict(self.terms)}
+        return found if self.terms else {name: found[name] for name in found if name != "terms"}
 
     @classmethod
     def of(cls, metadata: Any) -> Manifest:
-        """The manifest in metadata that were kept."""
+        """The manifest in metadata that were kept. Raises: TypeError, LookupError (edited ones)."""
         columns = tuple((each["name"], tuple(each["mechanism"])) for each in metadata["columns"])
-        return cls(**{**metadata, "columns": columns, "size": tuple(metadata["size"])})
+        terms = metadata.get("terms", {})
+        known = tuple((name, terms[name]) for name in sorted(terms))
+        return cls(**{**metadata, "columns": columns, "size": tuple(metadata["size"]), "terms": known})
 
     def encoded(self) -> bytes:
         rest = _encoded(self.kind, self.domain, self.size, self.columns)
-        return encode(self.version, self.stream, self.label) + rest
+        terms = encode(b"", *[encode(*term) for term in self.terms]) if self.terms else b""  # no column is empty
+        return encode(self.version, self.stream, self.label) + rest + terms
 
     def rows(self, block: int, column: str = "") -> int:
         """How many rows a block has; of a bucket nobody knows."""
@@ -72,13 +78,10 @@ class Manifest(NamedTuple):
             return f"with another kind, {kept.kind!s:.20}, not {self.kind}"
         if kept.columns != self.columns:
             return self._unlike_columns(kept)
-        if bool(kept.domain) != bool(self.domain):
-            return f"with {_SIZED[bool(kept.domain)]}, not with {_SIZED[bool(self.domain)]}"
-        if kept.size != self.size:
-            what = "number of buckets" if self.kind == BUCKETS else "shape"
-            return f"with another {what}, {kept.size!s:.80}, not {self.size!s:.80}"
-        if kept.domain != self.domain:
-            return "with another public domain"
+        if kept.terms != self.terms:
+            return self._unlike_terms(kept)
+        if (kept.size, kept.domain) != (self.size, self.domain):
+            return self._unlike_size(kept)
         return "" if kept == self else "with another manifest"
 
     def _unlike_columns(self, kept: Manifest) -> str:
@@ -92,6 +95,24 @@ class Manifest(NamedTuple):
         if mine[:1] != other[:1]:
             return f"with another mechanism{of}, {', '.join(map(str, other[:1])):.40}, not {mine[0]}"
         return f"with other parameters of {mine[0]}{of}"
+
+    def _unlike_terms(self, kept: Manifest) -> str:
+        here, there = dict(self.terms), dict(kept.terms)
+        for name, mine in self.terms:
+            if name not in there:
+                return f"by a seal that does not name {name}, which is {mine!r:.80} here"
+            if there[name] != mine:
+                return f"with another {name}, {there[name]!r:.80}, not {mine!r:.80}"
+        extra = [f"{name!s:.60}, {other!r:.80}" for name, other in kept.terms if name not in here]
+        return f"with {', '.join(extra):.200}, which this one does not name"
+
+    def _unlike_size(self, kept: Manifest) -> str:
+        if bool(kept.domain) != bool(self.domain):
+            return f"with {_SIZED[bool(kept.domain)]}, not with {_SIZED[bool(self.domain)]}"
+        if kept.size != self.size:
+            what = "number of buckets" if self.kind == BUCKETS else "shape"
+            return f"with another {what}, {kept.size!s:.80}, not {self.size!s:.80}"
+        return "with another public domain"
 
     def blocks(self, column: str = "") -> int:
         """How many blocks a column has; all have as many, if they are no levels."""
@@ -156,6 +177,7 @@ def manifest(
     *,
     buckets: int | None = None,
     domain: Any = None,
+    terms: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Raises: DTypeError, ParameterError."""
     if not columns:
@@ -168,7 +190,26 @@ def manifest(
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
-    return Manifest(label, kind, records(columns), size, named)
+    return Manifest(label, kind, records(columns), size, named, terms=named_terms({} if terms is None else terms))
+
+
+def named_terms(terms: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The terms of a manifest; a long value, or one that looks like it, is told by its SHA-256.
+
+    Raises: DTypeError, ParameterError.
+    """
+    if not isinstance(terms, Mapping) or not all(isinstance(each, str) for term in terms.items() for each in term):
+        raise DTypeError(f"terms must be a mapping of texts to texts, not {type(terms).__name__}")
+    try:
+        "".join(terms).encode()
+        return tuple((name, _short(terms[name])) for name in sorted(terms))
+    except UnicodeEncodeError:
+        raise ParameterError("terms must be texts that UTF-8 can hold") from None
+
+
+def _short(value: str) -> str:
+    text = value.encode()
+    return f"SHA-256 {sha256(text).hexdigest()}" if len(value) > LONGEST_TERM or value.startswith("SHA-256 ") else value
 
 
 def records(columns: Mapping[str, Any]) -> tuple[tuple[str, tuple[str | int, ...]], ...]:

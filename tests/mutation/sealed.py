@@ -56,4 +56,10 @@ MUTANTS = [
            "test_sealed.py test_key.py -k 'pickle or travels or can_do'"),
     Mutant("this process takes another input under a ledger's label", "dpfast/release/seal.py", '        compare(seal, *known, where="in this process")', "        pass",
            "test_sealed.py -k has_sealed_without"),
+    Mutant("the terms of a seal are not compared", "dpfast/release/seal.py", "        if kept.terms != self.terms:\n", "        if False:\n",
+           "test_sealed.py -k terms"),
+    Mutant("the terms of a seal are not encoded", "dpfast/release/seal.py", 'encode(b"", *[encode(*term) for term in self.terms]) if self.terms else b""',
+           'b""', "test_sealed.py -k without_terms"),
+    Mutant("a seal without terms is encoded anew", "dpfast/release/seal.py", ' for term in self.terms]) if self.terms else b""', " for term in self.terms])",
+           "test_sealed.py -k 'without_terms or golden'"),
 ]  # fmt: skip
