@@ -39,4 +39,10 @@ MUTANTS = [
            "test_jobs.py -k key_file_that_was_replaced"),
     Mutant("a damaged block is drawn", "dpfast/jobs/tasks.py", "            found = _read(self._stage.read(name_of(block)), self._stage, self._plan)", "            found = pa.ipc.open_file(pa.py_buffer(self._stage.read(name_of(block)))).read_all()",
            "test_jobs.py -k damaged"),
+    Mutant("DuckDB reads the output by the names of its files", "dpfast/adapters/duckdb.py", 'return _beside(counts, ds.dataset(files, format="parquet", filesystem=fs.LocalFileSystem()))', 'return counts.query("noisy", f"SELECT * FROM read_parquet({files})")',
+           "test_adapter_duckdb.py -k whatever"),
+    Mutant("DuckDB is not asked whether it reads Arrow", "dpfast/adapters/duckdb.py", "    _must_read_arrow(counts)\n", "",
+           "test_adapter_duckdb.py -k before_the_charge"),
+    Mutant("a table of DuckDB stands in for the output", "dpfast/adapters/duckdb.py", ".fetchall() == [(seen,)]:", ".fetchall():",
+           "test_adapter_duckdb.py -k before_the_charge"),
 ]  # fmt: skip
