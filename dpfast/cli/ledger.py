@@ -94,7 +94,7 @@ def create(
         unit=unit,
         create=True,
     )
-    click.echo(budget(made))
+    terminal.tell(budget(made), to="stdout")
 
 
 @ledger.command(short_help="Print what was charged, and what is left.")
@@ -182,7 +182,7 @@ def copy(source: Path, target: Path) -> None:
     It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and
     reading: what is charged to the one is unknown to the other.
     """
-    click.echo(budget(dpfast.Ledger(source).copy(target)))
+    terminal.tell(budget(dpfast.Ledger(source).copy(target)), to="stdout")
 
 
 @ledger.command(short_help="Bring a ledger of an earlier version to today's format.")
@@ -192,7 +192,7 @@ def upgrade(file: Path) -> None:
 
     Its budget and its charges stay. Earlier versions refuse it then.
     """
-    click.echo(budget(dpfast.Ledger.upgrade(file)))
+    terminal.tell(budget(dpfast.Ledger.upgrade(file)), to="stdout")
 
 
 def budget(ledger: dpfast.Ledger) -> str:
