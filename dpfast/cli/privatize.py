@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -223,7 +224,7 @@ def _run(
     _check_files(target, read, metadata, report_file, report_title, found=found)
     check_format(form, source, target)
     missing = near("missing", given.get("missing"), np.dtype(float if real else int))
-    ledger, key = _payer(ledger_file, key_file, label)
+    ledger, key = _payer(ledger_file, key_file, label, sort_by)
     table = files.open_source(
         source,
         columns,
@@ -314,10 +315,13 @@ def _record(
     return {**about, "secure_means": SECURE, "releases": []}
 
 
-def _payer(ledger: Path | None, key: Path | None, label: str | None) -> tuple[dpfast.Ledger | None, Any]:
-    """The ledger, and the release key of the label."""
+def _payer(
+    ledger: Path | None, key: Path | None, label: str | None, sort_by: Sequence[str]
+) -> tuple[dpfast.Ledger | None, Any]:
+    """The ledger, and the release key of the label, whose seal names the order of rows."""
     opened = dpfast.Ledger(ledger) if ledger else None
-    return opened, dpfast.KeyFile(key).derive(label or "") if key else None
+    order = {"--sort-by": json.dumps(sort_by, ensure_ascii=False)} if sort_by else {}
+    return opened, dpfast.KeyFile(key).derive(label or "")._naming(order) if key else None  # noqa: SLF001
 
 
 def _columns(

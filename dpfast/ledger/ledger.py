@@ -179,12 +179,13 @@ class Ledger:
             raise ParameterError(
                 f"key must be left out for a {type(mechanism).__name__}, which draws anew at every call"
             )
-        about = release_key(key)
+        public = mechanism._inputs(options.get("clamp"), options.get("missing"))  # noqa: SLF001
+        about = release_key(key)._naming(public.named())  # noqa: SLF001
         charge = self._charge(about.label, mechanism.guarantee, mechanism.metadata())
         self._look(about, mechanism, charge, resume=again)
         reserve = partial(self._reserve, resume=again)
         with self._on_record(charge):
-            return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
+            return mechanism._release(values, reserve, key=about, resume=again, **options)  # noqa: SLF001
 
     def _recording(self, mechanism: Any, label: str, *, unpaid: bool) -> AbstractContextManager[None]:
         """Within, what is refused for its values is recorded as a refused attempt of this release.
@@ -241,7 +242,9 @@ class Ledger:
         def known(found: Reserved) -> None:
             where, kept = _continued(key.label, key.id, resume, found), self._kept(found)
             kind = BUCKETS if kept.kind == BUCKETS else kind_of(mechanism)
-            like = kept._replace(kind=kind, columns=records(by_column(mechanism)))  # shape and domain are not known yet
+            terms = kept.terms if key.terms is None else key.terms
+            columns = records(by_column(mechanism))
+            like = kept._replace(kind=kind, columns=columns, terms=terms)  # shape and domain are not known yet
             must_be_alike(key.label, where, like.unlike(kept) or self._dearer(found, charge))
 
         return self._store.look(charge, _hash(key.label), known)
