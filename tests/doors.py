@@ -97,7 +97,7 @@ GOOD: dict[str, Any] = {
     "BoundedHistogram.merged.parts": lambda: [bounded(key=dpfast.Key.from_bytes(bytes(32)).derive("q"))],
     "clip.lower": 0, "mean.noise": [MECHANISM] * 2, "variance.noise": [MECHANISM] * 3, "sums": [9, 5], "squares": [30, 20],
     **{f"{figure}.{name}": value for figure in ("mean", "variance") for name, value in {"counts": [3, 4], "lower": 0, "upper": 8, "granularity": 1}.items()},
-    "compose.adjacency": None, "Ledger.by": None, "calibrate.make": lambda: lambda spend: dpfast.DiscreteLaplace(spend, 1), "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
+    "compose.adjacency": None, "Ledger.by": None, "shared_with": None, "calibrate.make": lambda: lambda spend: dpfast.DiscreteLaplace(spend, 1), "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
     "consistent.cells": [[1.0, 2.0], [3.0, 4.0]], "dp_event.sensitivity": None, "privacy_loss_distribution.sensitivity": None,
     "fixed_point_sum.lower": -5, "fixed_point_sum.upper": 5, "fixed_point_sum.values": np.array([SECRET + 0.5, 1.5]),
     "begin": [0, 1], "end": [2, 3], "of_sums.sums": 3, "places": [0, 2], "level": 1, "branching": 2, "levels": None, "weights": None, "workload": None, "root": False,
