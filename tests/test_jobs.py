@@ -753,7 +753,7 @@ def test_digests_that_somebody_put_on_a_stage_are_believed_by_nobody(tmp_path) -
     home = at_home(tmp_path, "a")
     counts, ledger = counted(home), dpfast.Ledger(home / "a.db")
     how = mechanism("known", counts)
-    planted = {"mechanism": list(how._record), "digests": [[65_536, "00" * 32]] * 2 + [[8_928, "00" * 32]]}
+    planted = {"mechanism": list(tiers.record(how)), "digests": [[65_536, "00" * 32]] * 2 + [[8_928, "00" * 32]]}
     (home / "a.stage" / "sealed.json").write_text(json.dumps(planted))
     jobs.release(counts, how, key=key_of(home), ledger=ledger, to=home / "a.out")
     jobs.verify(home / "a.out", counts, how, key=key_of(home))

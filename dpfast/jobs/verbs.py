@@ -110,7 +110,7 @@ def bounded_counts(
 
 
 def kept(stage: Folder, terms: Plan) -> list[str] | None:
-    """The hashes of a stage that is complete. Raises: FileError (damaged). Warns: KeptStageWarning."""
+    """The hashes of a complete stage. Raises: FileError (damaged). Warns: KeptStageWarning."""
     hashes: list[str] | None = stage.facts(FROZEN, list)
     if hashes is None:
         return None
