@@ -39,6 +39,7 @@ OPTIONS = {
     "threads",
     "constant_time",
     "names",
+    "columns",
 }  # that the releases in HAND_ON hand on
 HAND_ON = {"BoundedHistogram.release", "Ledger.release"}
 OPEN_ENDED = {"ChaCha20.spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
@@ -73,7 +74,7 @@ GOOD: dict[str, Any] = {
     "outside": "drop", "p": 0.3, "add_remove": None, "gdp": False, "rho_delta": None, "own_delta": None, "releases": 1, "prior": 0.1, "q": [0.1, 0.9], "probability": 0.5, "records_per_unit": "up to",
     "release": dpfast.Guarantee(0.001, 1e-9), "reports": [0, 1, 1], "rho": None, "scale": 2, "scores": [SECRET, SECRET + 1],
     "secret": b"x" * 32, "seed": None, "sensitivity": 1, "sigma": 100, "sigma_squared": None, "signed": False, "size": 3,
-    "squared": 2, "step": 1, "names": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "source": b"", "terms": None, "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
+    "squared": 2, "step": 1, "names": None, "columns": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "source": b"", "terms": None, "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
     "totals": [3.0, 7.0], "unit": "person", "unit_ids": ["u", str(SECRET), "u"], "upper": None,
     "value_discretization_interval": 1e-3, "values": np.array([SECRET + 0.5, SECRET + 1.5]), "zcdp": False,
     "AboveThreshold.run.answers": [SECRET, SECRET], "DiscreteGaussian.from_zcdp.rho": 0.1, "Gaussian.from_zcdp.rho": 0.1,
