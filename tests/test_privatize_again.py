@@ -602,6 +602,8 @@ def peaks(folder: Path, end: str, before: str = "") -> list[int]:
             release.source.write_bytes(b"n\n" + b"123\n" * rows)
         elif end == ".npy":
             np.save(release.source, np.full(rows, 123))
+        elif end == ".arrow":  # of one batch
+            store(pa.table({"n": np.full(rows, 123)}), release.source, rows=rows)
         else:
             pq.write_table(pa.table({"n": np.full(rows, 123)}), release.source, row_group_size=500_000)
         release.keyed[-1] = f"{rows} rows"
@@ -611,7 +613,7 @@ def peaks(folder: Path, end: str, before: str = "") -> list[int]:
 
 
 @MEASURED
-@pytest.mark.parametrize("end", [".csv", ".npy", ".parquet"])
+@pytest.mark.parametrize("end", [".csv", ".npy", ".parquet", ".arrow"])
 def test_memory_does_not_grow_with_the_file(tmp_path, end) -> None:
     fewer, more = peaks(tmp_path, end)
     assert more - fewer < 50, (fewer, more)  # three bytes a row
