@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import grp
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
@@ -36,6 +36,7 @@ from dpfast.release.seal import (
     compare,
     compare_here,
     cost_of,
+    joined,
     kind_of,
     must_be_alike,
     must_continue,
@@ -234,27 +235,49 @@ class Ledger:
             >>> ledger.expect(key, mechanism, resume=True)
             True
         """
+        return self._expected(key, mechanism, resume=resume) is not None
+
+    def _expected(
+        self, key: ReleaseKey | None, mechanism: Any, *, resume: bool, follows: Mapping[str, str] | None = None
+    ) -> Manifest | None:
+        """As expect; the manifest of the label, if it is reserved. follows: as of _look."""
         columns = by_column(mechanism)
         if key is None:
             if parameters.flag("resume", resume):
                 raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
-            return self._store.look(self._charge("", cost_of(columns), {"mechanism": ""}), b"", lambda _: None)
+            self._store.look(self._charge("", cost_of(columns), {"mechanism": ""}), b"", lambda _: None)
+            return None
         about = release_key(key)
         charge = self._charge(about.label, cost_of(columns), {"mechanism": ""})
-        return self._look(about, mechanism, charge, resume=parameters.flag("resume", resume))
+        return self._look(about, mechanism, charge, resume=parameters.flag("resume", resume), follows=follows)
 
-    def _look(self, key: ReleaseKey, mechanism: Any, charge: Charge, *, resume: bool) -> bool:
-        """Whether the label is reserved. What is public is compared before values are read."""
+    def _look(
+        self,
+        key: ReleaseKey,
+        mechanism: Any,
+        charge: Charge,
+        *,
+        resume: bool,
+        follows: Mapping[str, str] | None = None,
+    ) -> Manifest | None:
+        """The manifest of the label. What is public is compared before values are read.
+
+        follows: terms that the seal will name if the kept one does.
+        """
+        there: list[Manifest] = []
 
         def known(found: Reserved) -> None:
             where, kept = _continued(key.label, key.id, resume, found), self._kept(found)
             kind = BUCKETS if kept.kind == BUCKETS else kind_of(mechanism)
-            terms = kept.terms if key.terms is None else key.terms
+            also = tuple(term for term in kept.terms if term in (follows or {}).items())
+            terms = kept.terms if key.terms is None else joined(key.terms, also)
             columns = records(by_column(mechanism))
             like = kept._replace(kind=kind, columns=columns, terms=terms)  # shape and domain are not known yet
             must_be_alike(key.label, where, like.unlike(kept) or self._dearer(found, charge))
+            there.append(kept)
 
-        return self._store.look(charge, _hash(key.label), known)
+        self._store.look(charge, _hash(key.label), known)
+        return there[0] if there else None
 
     def reserve(self, seal: Seal, *, resume: bool = False) -> Sealed:
         """Charge a sealed release, once for its label; the sealed key that is returned draws it.

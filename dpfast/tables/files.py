@@ -24,11 +24,12 @@ from dpfast.errors import FileError, ParameterError
 from dpfast.tables import streams
 from dpfast.tables.array_file import NpySource, array_written
 from dpfast.tables.arrow_file import ArrowSource
+from dpfast.tables.arrow_reader import ArrowFile
 from dpfast.tables.atomic_write import Found, atomic_write, check, standard_output
 from dpfast.tables.csv_file import CsvSource
 from dpfast.tables.csv_text import Records
 from dpfast.tables.groups import BYTES, Groups, same_table
-from dpfast.tables.readers import ArrowFile, JsonLines, Parquet, ParquetFolder, Reader
+from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder, Reader
 from dpfast.tables.source import Column, Piece, Source, Wanted, reading
 from dpfast.tables.streams import PIPE, Form, packed
 from dpfast.tables.text_format import DELIMITERS, TextFormat
