@@ -125,7 +125,7 @@ class Cluster:
 
 @contextmanager
 def _raised() -> Iterator[None]:
-    """The text of a user's own error may hold values: its kind is told, and what the cluster says."""
+    """A user's own error may hold values: its kind is told, and what the cluster says as it is."""
     try:
         yield
     except DpfastError:
