@@ -452,7 +452,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
     digest = tasks.Digest(counts.terms, folder, counts.hashes, key.digester(how))
     sealed = verbs.seal_of(counts, how, key, engine).without_ledger()
     draw = tasks.Draw(counts.terms, folder, sealed, how.showing)
-    bound = tasks.Bound(counts.terms, key.chooser(), key.bucketer(8), folder)
+    bound = tasks.Bound(counts.terms, ROWS.schema, key.chooser(), key.bucketer(8), folder)
     publish = tasks.Publish(draw, Folder(home / "out"))
     told = " ".join(
         map(repr, (counts, counts.terms, folder, digest, draw, bound, publish, publish.only(3), key.bucketer(8)))
@@ -482,7 +482,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
         ({"by": [["page"]]}, DTypeError, "must be texts"),
         ({"by": []}, ParameterError, "at least one column"),
         ({"by": "minutes"}, DTypeError, "integers or texts"),
-        ({"unit": "minutes"}, DTypeError, "integers or strings"),
+        ({"unit": "minutes"}, DTypeError, "integers or texts"),
         ({"domain": [1, 2, 1]}, ParameterError, "each key once"),
         ({"domain": ["a"]}, DTypeError, "of the type of its column"),
         ({"domain": [2**63]}, ParameterError, "must fit its column"),
@@ -495,7 +495,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
         ({"stage": "nowhere://x/y"}, FileError, "cannot be reached"),
         ({"rows": 5}, DTypeError, "Arrow tables"),
         ({"rows": [ROWS, ROWS.drop(["page"])]}, DTypeError, "cannot be read"),
-        ({"rows": [ROWS, ROWS.set_column(1, "page", ROWS["country"])]}, DTypeError, "cannot be read"),
+        ({"rows": [ROWS, ROWS.set_column(1, "page", ROWS["country"])]}, DTypeError, "page must be of one type"),
         ({"rows": "/nowhere/at/all"}, FileError, "Parquet"),
         ({"rows": ROWS.set_column(0, "user", pa.array([None, *[SECRET] * (ROWS.num_rows - 1)]))}, DTypeError, "no nulls"),
         ({"rows": ROWS.set_column(1, "page", pa.array([None, *[SECRET] * (ROWS.num_rows - 1)]))}, DTypeError, "no nulls"),
@@ -888,12 +888,102 @@ def test_rows_may_come_in_many_forms(tmp_path) -> None:
     assert counted(tmp_path, "sums", texts, "texts").terms.types == ("string",)
     one, other = (counted(tmp_path, "sums", texts, f"texts{n}", engine=jobs.OneProcess(n)).hashes for n in (2, 5))
     assert one == other
-    assert (
-        tasks.Bound(counted(tmp_path, name="z").terms, key_of(tmp_path).chooser(), None, Folder(tmp_path / "z.stage"))(
-            []
-        ).num_rows
-        == 0
-    )
+    of_all, stage = counted(tmp_path, name="z").terms, Folder(tmp_path / "z.stage")
+    assert tasks.Bound(of_all, ROWS.schema, key_of(tmp_path).chooser(), None, stage)([]).num_rows == 0
+
+
+def forms_of(folder: Path, tables: list[pa.Table]) -> dict[str, Any]:
+    paths = sorted(folder.iterdir())
+    return {"folder": folder, "paths": paths, "dataset": ds.dataset(folder), "tables": tables}
+
+
+ENGINES = {"one": jobs.OneProcess(), "seven": jobs.OneProcess(7), "files": jobs.OutOfCore(50)}
+
+
+@pytest.mark.parametrize("types", visits.TWO, ids="-".join)
+def test_people_of_two_types_are_refused_by_name(tmp_path, types) -> None:
+    """Else a cast makes one of two people, or two of one; an empty table is no exception."""
+    at_home(tmp_path)
+    folder, tables = visits.two_types(tmp_path / "rows", *types)
+    names = [str(visits.PEOPLE[each].type) for each in types]
+    forms = {**forms_of(folder, tables), "empty": [tables[0], tables[1].slice(0, 0)]}
+    for (form, rows), engine in ((each, engine) for each in forms.items() for engine in ENGINES):
+        with pytest.raises(DTypeError, match=f"user {visits.MIXED}") as refused:
+            jobs.bounded_counts(rows, **visits.ONCE, key=key_of(tmp_path), stage=tmp_path / "s", engine=ENGINES[engine])
+        assert all(name in str(refused.value) for name in names), (form, engine)
+    assert not (tmp_path / "s" / verbs.FROZEN).exists()
+
+
+@pytest.mark.parametrize("types", visits.ONE, ids="-".join)
+def test_people_of_one_type_in_several_widths_count_once(tmp_path, types) -> None:
+    at_home(tmp_path)
+    folder, tables = visits.two_types(tmp_path / "rows", *types)
+    for (form, rows), engine in ((each, engine) for each in forms_of(folder, tables).items() for engine in ENGINES):
+        stage = tmp_path / f"{form} {engine}"
+        jobs.bounded_counts(rows, **visits.ONCE, key=key_of(tmp_path), stage=stage, engine=ENGINES[engine])
+        assert pa.ipc.open_file(stage / tasks.name_of(0)).read_all()["n"].to_pylist() == [3, 0], (form, engine)
+
+
+def test_files_of_two_types_without_rows_and_numbers_beyond_a_width(tmp_path) -> None:
+    """A file that has no row has a type; and a large number after narrow ones is itself."""
+    at_home(tmp_path)
+    how: dict[str, Any] = {**visits.ONCE, "key": key_of(tmp_path)}
+    folder, _ = visits.two_types(tmp_path / "rows", "int32", "text")
+    pq.write_table(pq.read_table(folder / "1.parquet").slice(0, 0), folder / "1.parquet")
+    with pytest.raises(DTypeError, match=visits.MIXED):
+        jobs.bounded_counts(folder, stage=tmp_path / "s", **how)
+    pq.write_table(pa.table({"user": [2**40, 2], "page": [0, 0]}), folder / "1.parquet")
+    jobs.bounded_counts(folder, stage=tmp_path / "t", **how)
+    assert pa.ipc.open_file(tmp_path / "t" / tasks.name_of(0)).read_all()["n"].to_pylist() == [4, 0]
+
+
+@pytest.mark.parametrize("name", ["page", "minutes", "n"])
+def test_keys_values_and_tables_of_two_types_are_refused(tmp_path, name) -> None:
+    at_home(tmp_path)
+    rows = pa.table({"user": [1, 2], "page": [0, 1], "minutes": [1.0, 2.0], "n": [1, 2]})
+    other = {"page": pa.array(["2", "3"]), "minutes": pa.array([3, 4]), "n": pa.array([1.0, 2.0])}[name]
+    two = [rows, rows.set_column(rows.column_names.index(name), name, other)]
+    key, wrong = key_of(tmp_path), f"{name} {visits.MIXED}"
+    summed: dict[str, Any] = {"values": "minutes", "lower": 0, "upper": 9, "granularity": 1}
+    for engine in ENGINES.values() if name != "n" else ():
+        with pytest.raises(DTypeError, match=wrong):
+            jobs.bounded_counts(two, **visits.ONCE, **summed, key=key, stage=tmp_path / "s", engine=engine)
+    if name != "minutes":
+        with pytest.raises(DTypeError, match=wrong):
+            jobs.counted(two, by="page", column="n", key=key, stage=tmp_path / "t")
+
+
+def damaged(path: Path) -> Path:
+    pq.write_table(ROWS, path)
+    data = bytearray(path.read_bytes())
+    at = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    data[at : at + 99] = b"\xff" * 99
+    path.write_bytes(data)
+    return path
+
+
+def raising(error: Exception) -> Any:
+    yield ROWS.to_batches()[0]
+    raise error
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_readers_say_of_values_is_told_by_its_kind(tmp_path, engine) -> None:
+    at_home(tmp_path)
+    doubled = ROWS.to_pandas()[["user", "page", "user"]]
+    reader = pa.RecordBatchReader.from_batches(ROWS.schema, raising(RuntimeError(f"at {SECRET}")))
+    mixture = ROWS.to_pandas().astype({"user": object})
+    mixture.loc[5, "user"] = f"{SECRET}"
+    for rows, kind in (
+        (damaged(tmp_path / "a.parquet"), ""),
+        (doubled, "Value"),
+        (reader, ""),
+        (mixture, "Arrow"),
+    ):
+        with pytest.raises(DTypeError, match=f"^rows cannot be read: {kind}[A-Za-z]+$") as refused:
+            counted(tmp_path, rows=rows, engine=ENGINES[engine])
+        assert refused.value.__cause__ is None
+        assert refused.value.__suppress_context__
 
 
 def test_a_domain_is_sorted_by_its_keys_bytes(tmp_path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.jobs.keys import ipc, keys_of, sorted_domain, type_of
+from dpfast.jobs.keys import form, ipc, keys_of, sorted_domain, type_of
 from dpfast.privacy.parameters import Real, exact_real, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.records.bounded_histogram import bounded_histogram
@@ -103,6 +103,7 @@ def plan(
     Raises: DTypeError, ParameterError: all that is wrong whatever the rows are.
     """
     names, types = keys_in(schema, by, unit_column, *([] if values is None else [values]))
+    type_of(unit_column, schema.field(unit_column).type)
     for name in BOUNDS:
         how[name] = None if how[name] is None else _plain(name, how[name])
     if "count" in names or "sum" in names:
@@ -115,7 +116,8 @@ def plan(
         raise DTypeError(f"chooser must be that of a release key, key.chooser(), not {type(chooser).__name__}")
     chosen_by = "" if chooser is None or chooser.id == key.id else chooser.id
     found = Plan(key.label, key.id, unit_column, names, types, values, how, digest, size, VERSION, chosen_by)
-    empty = found.histogram(schema.empty_table(), listed, key.chooser())  # it looks at every parameter
+    forms = pa.schema([(name, form(schema.field(name).type)) for name in found.columns])
+    empty = found.histogram(forms.empty_table(), listed, key.chooser())  # it looks at every parameter
     return found, keys, empty.sensitivity
 
 

@@ -88,8 +88,9 @@ def bounded_counts(
     """
     secret = release_key(key)
     probe(engine, secret)
+    schema = engine.schema(rows)
     terms, names, sensitivity = plan(
-        engine.schema(rows), secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
+        schema, secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
         max_partitions=max_partitions, max_per_partition=max_per_partition, max_contributions=max_contributions,
         lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit, chooser=chooser,
     )  # fmt: skip
@@ -101,7 +102,7 @@ def bounded_counts(
             raise FileError(f"{folder.place} holds another domain: it is damaged")
         bucketer = None if terms.known else secret.bucketer(terms.size)
         freeze = Freeze(terms, folder)
-        found = dict(engine.freeze(rows, Bound(terms, chooser or secret.chooser(), bucketer, folder), freeze))
+        found = dict(engine.freeze(rows, Bound(terms, schema, chooser or secret.chooser(), bucketer, folder), freeze))
         found |= dict(engine.run(freeze, [j for j in range(terms.blocks) if j not in found]))
         hashes = [found[j] for j in range(terms.blocks)]
         if not folder.write(FROZEN, json.dumps(hashes).encode()):
