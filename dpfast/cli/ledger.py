@@ -13,12 +13,13 @@ import click
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.options import InOrder, Number, number, picture_file
+from dpfast.cli.options import InOrder, Number, number, picture_file, sharing
 from dpfast.errors import FileError
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+UNKNOWN = "whether a copy was restored since cannot be told without --key-file"
 EXAMPLES = """\b
 Examples:
   dpfast ledger create budget.db --epsilon 3 --delta 1e-6 --dataset visits
@@ -68,6 +69,7 @@ def ledger() -> None:
 @click.option("--dataset", metavar="NAME", help="The data that are released; by default the name of FILE.")
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
 @click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
+@sharing
 def create(
     file: Path,
     epsilon: Number | None,
@@ -78,6 +80,7 @@ def create(
     dataset: str | None,
     adjacency: str | None,
     unit: str | None,
+    shared_with: str | int | None,
 ) -> None:
     """Make a ledger in FILE, for one data set, adjacency and unit of privacy."""
     if epsilon is None and rho is None:
@@ -93,6 +96,7 @@ def create(
         adjacency=adjacency,
         unit=unit,
         create=True,
+        shared_with=shared_with,
     )
     click.echo(budget(made))
 
@@ -160,17 +164,45 @@ def plan(
 
 @ledger.command(short_help="Check every charge, all sums, every page.")
 @click.argument("file", type=FILE)
-def verify(file: Path) -> None:
+@sharing
+@click.option("--key-file", type=FILE, metavar="KEY", help="A key file under which it was charged: see below.")
+def verify(file: Path, shared_with: str | int | None, key_file: Path | None) -> None:
     """Check the whole of FILE: every charge, all sums, every page.
 
-    Opening and charging look at a checkpoint and the last charge alone.
+    Opening and charging look at a checkpoint and the last charge alone. A charge that was cut off
+    is undone, in a ledger of your own or one that a group shares: --shared-with. The head beside
+    KEY tells whether a copy was restored since, unless the head was restored with it.
     """
-    found = dpfast.Ledger(file)
-    charges = found.verify()
+    found = dpfast.Ledger(file, shared_with=shared_with)
+    charges = found.verify(dpfast.KeyFile(key_file) if key_file else None)
     refused = sum(entry.refused for entry in found.history())
     said = f"{charges - refused:,} {'charge' if charges - refused == 1 else 'charges'}"
     said += f" and {refused:,} refused {'attempt' if refused == 1 else 'attempts'}" if refused else ""
     click.echo(f"{found.dataset}: {said}, all as they were written")
+    told = f"no charge is lost that the head beside {key_file} saw" if key_file else UNKNOWN
+    click.echo(told)
+
+
+@ledger.command(short_help="Go on with a ledger that was restored from a copy.")
+@click.argument("file", type=FILE)
+@click.option(
+    "--key-file", type=FILE, metavar="KEY", required=True, help="A key file under which it was charged: its head tells."
+)
+@click.option("--charge", is_flag=True, help="Charge what is lacking, at most what is left; then the ledger goes on.")
+@sharing
+def restored(file: Path, key_file: Path, charge: bool, shared_with: str | int | None) -> None:
+    """Say what FILE lacks since a copy took its place, or charge it.
+
+    The head beside KEY has what was spent when KEY was last used. What was charged without KEY
+    since, and lost, it cannot know.
+    """
+    found = dpfast.Ledger(file, shared_with=shared_with)
+    lost = found.cost(found.restored(dpfast.KeyFile(key_file), charge=charge))
+    if not any(lost.values()):
+        click.echo(f"{found.dataset}: no charge is lost that the head beside {key_file} saw")
+    else:
+        then = "is charged, as far as the budget goes" if charge else "may be lacking: --charge charges it, and goes on"
+        click.echo(f"{found.dataset}: {amounts(lost, up=True)} {then}")
 
 
 @ledger.command(short_help="Make a checked copy in a new file.")
@@ -187,12 +219,13 @@ def copy(source: Path, target: Path) -> None:
 
 @ledger.command(short_help="Bring a ledger of an earlier version to today's format.")
 @click.argument("file", type=FILE)
-def upgrade(file: Path) -> None:
-    """Make a ledger of format 1, by an earlier version, one of today's.
+@sharing
+def upgrade(file: Path, shared_with: str | int | None) -> None:
+    """Make a ledger of format 1 or 2, by an earlier version, one of today's.
 
     Its budget and its charges stay. Earlier versions refuse it then.
     """
-    click.echo(budget(dpfast.Ledger.upgrade(file)))
+    click.echo(budget(dpfast.Ledger.upgrade(file, shared_with=shared_with)))
 
 
 def budget(ledger: dpfast.Ledger) -> str:

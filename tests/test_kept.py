@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an earlier version began ends in the same bytes, or is refused by what its seal lacks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from hashlib import sha256
+
+import kept
+import pytest
+
+import dpfast
+
+RELEASED = json.loads((kept.VECTORS / "released.json").read_text())
+LACKING: dict[str, str] = {}  # what a seal of then does not name, and so cannot be gone on with
+
+
+@pytest.mark.parametrize("name", kept.CASES)
+def test_a_release_that_was_begun_is_the_same_or_refused_by_what_its_seal_lacks(name, tmp_path, capsys) -> None:
+    home = kept.begun(tmp_path)
+    before, charges = home.ledger.spent, len(home.ledger.history())
+    if name in LACKING:
+        with pytest.raises((dpfast.KeyReuseError, SystemExit)) as caught:
+            kept.CASES[name](home)
+        assert LACKING[name] in str(caught.value) + capsys.readouterr().err
+        assert not isinstance(caught.value, dpfast.OtherInputError)
+    else:
+        assert sha256(kept.CASES[name](home)).hexdigest() == RELEASED[name]
+    assert (home.ledger.spent, len(home.ledger.history())) == (before, charges)
+
+
+def test_every_release_that_was_begun_is_tried() -> None:
+    assert RELEASED.keys() == kept.CASES.keys()
+    assert LACKING.keys() <= RELEASED.keys()
+
+
+def test_objects_that_were_pickled_are_what_they_were() -> None:
+    pickled = pickle.loads((kept.VECTORS / "objects.pickle").read_bytes())
+    said = json.loads((kept.VECTORS / "objects.json").read_text())
+    assert {name: kept.told(pickle.loads(each)) for name, each in pickled.items()} == said
