@@ -19,7 +19,7 @@ from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
 from dpfast.privacy.parameters import exact_positive, flag, probability, whole
-from dpfast.release.arrays import INT64, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
+from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
 from dpfast.release.blocks import Blocks
 from dpfast.release.digits import reader
 from dpfast.release.engine import (
@@ -366,6 +366,8 @@ class Releasing(Mechanism, Payable):
             and constant_time is False
             and self._most_cells is None
         ):
+            if type(values) is np.ndarray and values.dtype is LONG_LONG:
+                values = values.view(INT64)
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found if found.ndim or out is not None else found[()]
