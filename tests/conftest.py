@@ -17,6 +17,7 @@ from quick import QUICK
 
 from dpfast.testing import fixed_key
 
+pytest_plugins = ["skips"]
 collect_ignore = ["planted"]  # what test_extension.py puts into a copy of the tree
 # Else an example that loads numba fails by the clock, and so does one on a busy machine.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
