@@ -3,7 +3,7 @@
 
 `pytest --skips-as-listed FILE` fails if it skips what is not listed here, or if a listed test needs
 nothing after all. FILE then names the tests that it skipped for TOOLS. `pytest --only FILE` runs
-these alone, and fails if one is skipped again. So no test runs twice, and none in neither run.
+these alone, and fails if one does not. So no test runs twice, and none in neither run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
         "test_adapter_opacus.py", "test_adapter_smartnoise.py", "test_adapter_spark.py", "test_adapter_tumult.py",
     ),
     "could not import 'torch'.*|no GPU": ("test_adapter_dlpack.py",),
-    "could not import 'atheris'.*": ("test_fuzz.py",),
+    "could not import '(atheris|pyspark|ray)'.*": ("test_deep.py::test_a_cheap_case_of_each", "test_fuzz.py"),
     ".* is not installed: pip install 'dpfast\\[peers\\]'": (
         "test_bench.py", "test_sampler.py::test_a_peer_that_is_here_keeps_the_contract",
     ),
@@ -83,14 +83,19 @@ def chosen(name: str, names: Iterable[str]) -> bool:
 
 
 class Watch:
-    """Keeps what is skipped, and ends the run with a failure if `_faults` finds one."""
+    """Keeps what is skipped and what runs, and ends a run that did not skip or run as it should."""
 
     def __init__(self, file: Path, *, again: bool) -> None:
-        self.file, self.again, self.skipped, self.found = file, again, set(), []  # type: tuple[Path, bool, Skipped, list[str]]
+        self.file, self.again = file, again
+        self.skipped: Skipped = set()
+        self.ran: set[str] = set()
+        self.found: list[str] = []
 
     def _note(self, report: Any) -> None:
         if report.skipped and not hasattr(report, "wasxfail"):
             self.skipped.add((report.nodeid, str(report.longrepr[2]).removeprefix("Skipped: ")))
+        elif getattr(report, "when", "") == "call":
+            self.ran |= {report.nodeid, report.nodeid.partition("::")[0]}
 
     pytest_runtest_logreport = pytest_collectreport = _note
 
@@ -102,8 +107,15 @@ class Watch:
             items[:] = [item for item in items if chosen(item.nodeid, names)]
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workerinput"):
+            return  # one process of several, which saw its own tests alone
         if self.again:
-            self.found = [f"{name} was skipped again: {why}" for name, why in sorted(self.skipped)]
+            names = set(self.file.read_text().splitlines())
+            self.found = [
+                f"{name} was skipped again: {why}" for name, why in sorted(self.skipped) if chosen(name, names)
+            ]
+            again = {name for name, _ in self.skipped}
+            self.found += [f"{name} did not run" for name in sorted(names - self.ran) if not chosen(name, again)]
         else:
             self.found = list(faults(self.skipped, TOOLS, ELSEWHERE))
             names = sorted(name for name, why in self.skipped if allowed(name, why, TOOLS))

@@ -58,7 +58,7 @@ def test_what_is_listed_is_there() -> None:
 
 
 def test_a_run_and_a_run_of_what_it_skipped(tmp_path: Path) -> None:
-    """Unasked; listed, then skipped again: what a run with a worker says, and its exit code."""
+    """Unasked; listed, then skipped again or gone: what a run with a worker says, and its code."""
     (tmp_path / "test_proofs.py").write_text(FILE)
     (tmp_path / "listed.py").write_text("import skips\nskips.TOOLS = {'.*gappa.*': ['test_proofs.py::test_all']}\n")
     environment = os.environ | {"PYTHONPATH": f"{HERE}{os.pathsep}{tmp_path}", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -72,7 +72,8 @@ def test_a_run_and_a_run_of_what_it_skipped(tmp_path: Path) -> None:
     assert (code, faults) == (1, 1), said  # test_other
     names = ["test_proofs.py::test_all[one]", "test_proofs.py::test_all[two]"]
     assert (tmp_path / "names").read_text().split() == names
+    (tmp_path / "names").write_text("\n".join([*names, "test_gone.py::test_gone"]))
     code, faults, said = run("-n1", "--only", "names")
-    assert (code, faults) == (1, 2), said
+    assert (code, faults, said.count("test_gone.py::test_gone did not run")) == (1, 2, 1), said
     assert " 1 skipped" not in said
     assert "2 skipped" in said
