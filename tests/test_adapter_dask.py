@@ -40,7 +40,8 @@ def client() -> Iterator[Any]:
     """Two workers, a process each, which find the tests' modules and log all that they can."""
     from dask import config
 
-    with pytest.MonkeyPatch.context() as patched, config.set({"distributed.deploy.lost-worker-timeout": "600s"}):
+    patience = {"distributed.deploy.lost-worker-timeout": "600s", "distributed.comm.timeouts.connect": "600s"}
+    with pytest.MonkeyPatch.context() as patched, config.set(patience):
         patched.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]))
         patched.setenv("DASK_LOGGING__DISTRIBUTED", "debug")
         log = logging.getLogger("distributed")

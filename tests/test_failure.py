@@ -131,7 +131,6 @@ def test_a_getrandom_that_fails(tmp_path) -> None:
         """,
         library,
         LD_PRELOAD=os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)])),
-        timeout=120,
     )
     assert output.split("\n") == ["no key", "slow keys", ""]
 
@@ -208,7 +207,6 @@ def test_a_signal_ends_the_wait_for_entropy(tmp_path) -> None:
         """,
         library,
         LD_PRELOAD=os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)])),
-        timeout=60,
     )
     assert output.split() == [str(n) for n in range(9)]
 
@@ -712,7 +710,6 @@ def test_rounding_modes_and_flushing_change_nothing(tmp_path) -> None:
                 print(rounding, flush)
         """,
         library,
-        timeout=120,
     )
     assert len(output.split("\n")) == 9
 

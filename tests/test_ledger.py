@@ -1148,7 +1148,7 @@ def test_ctrl_c_leaves_no_lock(ledger, monkeypatch) -> None:
         insert(*row)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store, "PATIENCE", 1.0)
+    monkeypatch.setattr(store, "PATIENCE", 10.0)
     for module, name, interrupted in ((lock.fcntl, "flock", flock), (store, "insert", inserted)):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(module, name, interrupted)

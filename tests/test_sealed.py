@@ -1286,7 +1286,7 @@ KILLED = """
         label = f"{at} {when}"
         child = os.fork()
         if child == 0:
-            signal.alarm(100)
+            signal.alarm(600)
             kill_at(*steps[at], when)
             attempt(label)
             os._exit(0)
