@@ -14,6 +14,7 @@ import peak_memory
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 import visits
 from visits import CAPS, KINDS, PHASES, SECRET, at_home, charges, files, job, same
 
@@ -91,7 +92,7 @@ class OutOfCore:
             assert one.hashes == other.hashes
 
     def test_a_table_of_counts_is_released_as_a_table(self, tmp_path) -> None:
-        """Its noise is that of the mechanism's own release, under one charge."""
+        """Its noise is that of the mechanism's own release with the same terms, for one charge."""
         home = at_home(tmp_path, "one", "other")
         rows, mechanism = cities(), dpfast.DiscreteLaplace(1, 1)
         jobs.release(
@@ -101,7 +102,8 @@ class OutOfCore:
         same(home, "one", "other")
         ordered = rows.sort_by("key")
         ledger = dpfast.Ledger(home / "other.db")
-        plain = ledger.release(mechanism, ordered["n"], key=key_of(home), names=ordered["key"], resume=True)
+        named = tiers.naming(key_of(home), self.dp.counted(self.of(rows), **terms(home, "other")).terms.public)
+        plain = ledger.release(mechanism, ordered["n"], key=named, names=ordered["key"], resume=True)
         assert found["key"].to_pylist() == ordered["key"].to_pylist()
         assert found["n"].to_pylist() == plain.to_pylist()
         assert charges(home, "other") == 1

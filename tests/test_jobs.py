@@ -186,7 +186,7 @@ def test_counts_are_those_of_bounded_histogram(tmp_path, kind) -> None:
     occurring = zip(whole.keys.tolist(), whole.counts.tolist(), strict=True)
     assert {tuple(key): n for *key, n in zip(*rows, strict=True)} == {key: n for key, n in occurring if n}
     shown = dpfast.thresholded(whole.keys, whole.counts, epsilon=1, delta=1e-6, sensitivity=whole.sensitivity,
-                               key=key_of(tmp_path, kind), buckets=8)  # fmt: skip
+                               key=tiers.naming(key_of(tmp_path, kind), counts.terms.public), buckets=8)  # fmt: skip
     jobs.release(
         counts, mechanism(kind, counts), key=key_of(tmp_path, kind), ledger=None, to=tmp_path / "out", resume=True
     )
@@ -203,8 +203,9 @@ def test_keys_are_withheld_as_by_thresholded(tmp_path, noise, least) -> None:
     at_home(tmp_path)
     how = {name: value for name, value in KINDS["unknown"].items() if name not in ("by", "values", "buckets")}
     whole = bounded_histogram((ROWS["country"], ROWS["page"]), ROWS["user"], key=key_of(tmp_path, "unknown"), **how)
+    named = tiers.naming(key_of(tmp_path, "unknown"), counted(tmp_path, "unknown", name="terms").terms.public)
     shown = dpfast.thresholded(whole.keys, whole.counts, epsilon=1, delta=0.9, sensitivity=whole.sensitivity, noise=noise,
-                               pre_threshold=least, key=key_of(tmp_path, "unknown"), buckets=8)  # fmt: skip
+                               pre_threshold=least, key=named, buckets=8)  # fmt: skip
     outputs = []
     for name, shards in (("a", 1), ("b", 5)):
         counts = counted(tmp_path, "unknown", name=name, engine=jobs.OneProcess(shards))
@@ -450,7 +451,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
     how = mechanism("unknown", counts)
     folder, engine = counts.stage, jobs.OneProcess(2)
     digest = tasks.Digest(counts.terms, folder, counts.hashes, key.digester(how))
-    sealed = verbs.seal_of(counts, how, key, engine).without_ledger()
+    sealed = verbs.seal_of(counts, how, tiers.naming(key, counts.terms.public), engine).without_ledger()
     draw = tasks.Draw(counts.terms, folder, sealed, how.showing)
     bound = tasks.Bound(counts.terms, ROWS.schema, key.chooser(), key.bucketer(8), folder)
     publish = tasks.Publish(draw, Folder(home / "out"))
@@ -609,6 +610,138 @@ def test_a_label_is_one_release(tmp_path) -> None:
     assert charges(home, "a") == 1
 
 
+# Symmetric counts: each pair of places once, and nothing to add up.
+ALIKE = pa.table({
+    "user": range(4), "other": range(4), "from": [1, 2, 1, 2], "to": [2, 1, 1, 2], "m": [0.0] * 4, "w": [0.0] * 4,
+    "n": [0] * 4, "k": [0] * 4,
+})  # fmt: skip
+TERMS: dict[str, Any] = {
+    "unit": "other", "by": ["to", "from"], "values": "w", "max_partitions": 5, "max_per_partition": 2, "max_contributions": 7,
+    "lower": 1, "upper": 8, "granularity": 0.5, "adjacency": "substitution", "privacy_unit": "visit", "chooser": None,
+    "types": None, "domain": ([1, 2], [1, 3]), "buckets": 3, "column": "k",
+}  # fmt: skip
+
+
+def of_engine(engine: str, rows: pa.Table) -> tuple[Any, Any]:
+    """Rows as an engine takes them, and the engine."""
+    if engine == "duckdb":
+        connection = pytest.importorskip("duckdb").connect()
+        return connection.from_arrow(rows), pytest.importorskip("dpfast.adapters.duckdb").Relations(2)
+    if engine == "polars":
+        polars = pytest.importorskip("polars")
+        return polars.from_arrow(rows).lazy(), pytest.importorskip("dpfast.adapters.polars_lazy").LazyFrames(2)
+    return rows, jobs.OneProcess() if engine == "one process" else jobs.OutOfCore(2)
+
+
+def of_terms(
+    home: Path, kind: str, name: str, engine: str = "one process", term: str = ""
+) -> tuple[jobs.Counts, Any, Any]:
+    """Counts of the rows above with one term changed; a mechanism that hides what any unit does."""
+    change = {} if term in ("", "types") else {term: TERMS[term]}
+    if term == "chooser":
+        change = {"chooser": key_of(home, "another").chooser()}
+    rows = ALIKE
+    if term == "types":
+        rows = rows.set_column(2, "from", rows["from"].cast(pa.uint64())).set_column(
+            3, "to", rows["to"].cast(pa.uint64())
+        )
+    given, run = of_engine(engine, rows)
+    how: dict[str, Any] = {
+        "by": ["from", "to"],
+        "key": key_of(home, kind),
+        "stage": home / f"{name}.stage",
+        "engine": run,
+    }
+    if kind == "counted":
+        return jobs.counted(given, **{**how, "column": "n", **change}), DiscreteLaplace(1, 99), run
+    how |= {
+        "unit": "user",
+        "values": "m",
+        "lower": 0,
+        "upper": 9,
+        "granularity": 1,
+        "max_partitions": 4,
+        "max_per_partition": 1,
+    }
+    how |= {"domain": ([1, 2], [1, 2])} if kind == "known" else {"buckets": 2}
+    counts = jobs.bounded_counts(given, **{**how, **change})
+    of = {"adjacency": counts.sensitivity.adjacency, "unit": counts.sensitivity.unit}
+    wide = dpfast.Sensitivity(9, 99, keys="public" if kind == "known" else "private", **of)
+    return counts, DiscreteLaplace(1, wide) if kind == "known" else jobs.Withholding(1, 1e-2, wide), run
+
+
+def refused_by_term(home: Path, kind: str, engine: str, terms: list[str]) -> None:
+    """Each other term is refused by its name, and no block is there to be read."""
+    ledger = dpfast.Ledger(home / "terms.db", epsilon=99, delta=0.5, create=True)
+    counts, how, run = of_terms(home, kind, "first", engine)
+    release = {"key": key_of(home, kind), "engine": run, "resume": True}
+    jobs.release(counts, how, **release, ledger=ledger, to=home / "first.out")
+    jobs.release(counts, how, **release, ledger=None, to=home / "none.out")
+    for term in terms:
+        other, law, run = of_terms(home, kind, term, engine, term)
+        paid = None if term in ("adjacency", "privacy_unit") else ledger  # a ledger refuses these by its own terms
+        for block in (home / f"{term}.stage").glob("0*.arrow") if paid else ():
+            block.unlink()
+        either = {"adjacency": "|other parameters", "types": "|another domain"}.get(term, "")  # which go with them
+        with pytest.raises(KeyReuseError, match=rf"(with|name) (another )?{term}\b{either}") as met:
+            jobs.release(
+                other, law, key=key_of(home, kind), engine=run, ledger=paid, to=home / f"{term}.out", resume=True
+            )
+        assert not isinstance(met.value, OtherInputError)
+        assert not list((home / f"{term}.out").glob("part*"))
+    jobs.release(counts, how, **release, ledger=ledger, to=home / "again.out")
+    assert files(home / "first.out") == files(home / "again.out") == files(home / "none.out")
+    assert len(ledger.history()) == 1
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown", "counted"])
+def test_every_term_of_a_job_is_sealed_whatever_the_counts_are(tmp_path, kind) -> None:
+    """Else transposed tables share a charge, and acceptance tells the largest value exactly."""
+    not_of = {
+        "known": {"buckets", "column"},
+        "unknown": {"domain", "column"},
+        "counted": TERMS.keys() - {"by", "types", "column"},
+    }
+    refused_by_term(at_home(tmp_path), kind, "one process", [term for term in TERMS if term not in not_of[kind]])
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown", "counted"])
+@pytest.mark.parametrize("engine", ["out of core", "duckdb", "polars"])
+def test_terms_are_sealed_on_every_engine(tmp_path, kind, engine) -> None:
+    refused_by_term(at_home(tmp_path), kind, engine, ["by", "column" if kind == "counted" else "upper"])
+
+
+def test_no_term_of_a_plan_is_left_out_of_its_seal(tmp_path) -> None:
+    """Whoever adds one says how a seal names it, and in the table above what another one is."""
+    counts = of_terms(at_home(tmp_path), "known", "a")[0]
+    named = {"unit", "by", "types", "values", "how", "domain", "size", "version", "chooser"}
+    assert {*counts.terms._fields} == named | {"label", "key"}
+    assert counts.terms.public.keys() | {"max_contributions", "chooser", "column", "buckets"} == TERMS.keys() | {
+        "stage version"
+    }
+
+
+def test_a_domain_that_is_replaced_while_it_is_paid_for_is_refused(tmp_path, monkeypatch) -> None:
+    """The names of the rows are read as they were frozen, where they are drawn, too."""
+    home = at_home(tmp_path, "a")
+    counts, other = counted(home), counted(home, name="b", domain=range(1, PAGES + 1))
+    reserve = dpfast.Ledger.reserve
+
+    def replaced(*given: Any, **how: Any) -> Any:
+        sealed = reserve(*given, **how)
+        (home / "a.stage" / tasks.DOMAIN).write_bytes((home / "b.stage" / tasks.DOMAIN).read_bytes())
+        tiers.forget_domains()
+        return sealed
+
+    monkeypatch.setattr(dpfast.Ledger, "reserve", replaced)
+    assert other.terms.size == counts.terms.size
+    with pytest.raises(FileError, match="is damaged, or another's"):
+        jobs.release(
+            counts, mechanism("known", counts), key=key_of(home), ledger=dpfast.Ledger(home / "a.db"), to=home / "a.out"
+        )
+    assert not list((home / "a.out").glob("part*"))
+
+
 @pytest.mark.parametrize("kind", ["known", "unknown"])
 def test_verify_draws_again_and_compares(tmp_path, kind) -> None:
     home = at_home(tmp_path, "a")
@@ -639,6 +772,13 @@ def test_verify_draws_again_and_compares(tmp_path, kind) -> None:
     jobs.verify(out, counts, how, key=key)
     (out / verbs.MANIFEST).write_text(json.dumps({**facts, "files": facts["files"][1:]}))
     fails()
+    release = {**facts["release"], "terms": {**facts["release"]["terms"], "unit": "page"}}
+    for other, told in (
+        (release, "was released with another unit, 'page', not 'user'"),
+        ([7], "was released with no manifest"),
+    ):
+        (out / verbs.MANIFEST).write_text(json.dumps({**facts, "release": other}))
+        fails(message=told)
     (out / verbs.MANIFEST).unlink()
     fails(message="has no _dpfast.json")
 
@@ -1001,7 +1141,7 @@ def test_a_domain_is_sorted_by_its_keys_bytes(tmp_path) -> None:
         == counts.hashes
     )
     some = jobs.bounded_counts(rows, by=["year", "town"], domain=listed[1:], stage=tmp_path / "v", **how)
-    with pytest.raises(KeyReuseError, match="another shape"):  # a domain without one key is another release
+    with pytest.raises(KeyReuseError, match="another domain"):  # a domain without one key is another release
         for each in (counts, some):
             jobs.release(
                 each,

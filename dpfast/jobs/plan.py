@@ -65,6 +65,24 @@ class Plan(NamedTuple):
         """The column of noisy numbers."""
         return "count" if self.values is None else self.values if self.counted else "sum"
 
+    @property
+    def public(self) -> dict[str, str]:
+        """The terms of the seal, by the parameters of `bounded_counts`: all but label and key."""
+        how = dict(self.how)
+        terms = {
+            "unit": self.unit or None,
+            "by": json.dumps(self.by, ensure_ascii=False),
+            "types": json.dumps(self.types),
+            "column" if self.counted else "values": self.values,
+            "privacy_unit": how.pop("unit", None),
+            **how,
+            "domain": self.domain or None,
+            "buckets": None if self.known else self.size,
+            "chooser": self.chooser or None,
+            "stage version": self.version,
+        }
+        return {name: str(value) for name, value in terms.items() if value is not None}
+
     def written(self) -> bytes:
         """As JSON, numbers that are not whole as fractions."""
         exact_how = {name: str(value) if isinstance(value, Fraction) else value for name, value in self.how.items()}

@@ -142,7 +142,12 @@ class Bound:
 
 @lru_cache(maxsize=1)
 def _domain(place: str, digest: str) -> Any:
-    return keys_of(domain_of(Folder(place), digest))
+    return keys_of(_table(place, digest))
+
+
+@lru_cache(maxsize=1)
+def _table(place: str, digest: str) -> pa.Table:
+    return domain_of(Folder(place), digest)
 
 
 def domain_of(stage: Folder, digest: str) -> pa.Table:
@@ -290,12 +295,7 @@ class Draw(Task):
             return table if self._showing is None else table.filter(pa.array(self._showing.of(counts, noisy)))
 
     def _keys(self, block: int) -> list[pa.Array]:
-        with self._stage.open(DOMAIN) as file:
-            try:
-                columns: list[pa.Array] = pa.ipc.open_file(file).get_batch(block).columns
-            except (pa.ArrowException, OSError, ValueError):
-                raise FileError(f"{DOMAIN} on {self._stage.place} is damaged") from None
-        return columns
+        return [column.chunk(block) for column in _table(self._stage.place, self._plan.domain).columns]
 
 
 class Publish(Task):

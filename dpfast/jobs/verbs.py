@@ -24,7 +24,7 @@ from dpfast.privacy.sensitivity import Sensitivity, refuse_less
 from dpfast.records.partitions import BUCKETS, Showing, Withheld, alone
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import Chooser, KeyFile, ReleaseKey, release_key
-from dpfast.release.seal import VERSION, BlockDigest, Seal
+from dpfast.release.seal import VERSION, BlockDigest, Manifest, Seal
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
@@ -83,6 +83,8 @@ def bounded_counts(
     chooser: `key.chooser()` of another release, to keep the keys and rows of a unit that it keeps:
         counts and sums are then of as many rows, and `postprocess.mean` is of them.
 
+    All of these but rows, stage and engine are terms of the seal: a release of counts with another
+    one under the label is refused by its name (docs/sealed.md).
     Raises: DTypeError, ParameterError (a column is not there, a stage of another release);
         FileError; UnusableValuesError, OtherInputError (the rows changed between two tries).
     """
@@ -206,6 +208,8 @@ def verify(
         raise FileError(f"{out.place} has no {MANIFEST}: no output, or its release was not finished")
     probe(engine, secret)
     seal = seal_of(counts, mechanism, secret, engine)
+    if unlike := _unlike(written, seal.manifest):
+        raise FileError(f"{out.place} was released {unlike}")
     draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _showing(mechanism))
     blocks = list(counts.hashes)
     if counts.terms.known:
@@ -223,7 +227,10 @@ def verify(
 
 
 def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
-    """The key, if key and mechanism are for these counts. Raises: DTypeError, ParameterError."""
+    """The key, whose seal names the terms of the counts, if key and mechanism are for these.
+
+    Raises: DTypeError, ParameterError.
+    """
     if not isinstance(counts, Counts):
         raise DTypeError(f"counts must be those of bounded_counts, not {type(counts).__name__}")
     if not isinstance(mechanism, Releasing):
@@ -235,14 +242,15 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
         )
     if isinstance(mechanism, Withheld) and terms.known:
         raise ParameterError("mechanism must be one that shows every key, for the domain is public")
+    named = secret._naming(terms.public)  # noqa: SLF001
     if (change := counts.sensitivity) is None:
-        return secret
+        return named
     if isinstance(mechanism, Withheld):
         if any(has < least for has, least in zip(mechanism.alone, alone(change), strict=True)):
             raise ParameterError("mechanism must be made for counts.sensitivity, or more")
         change = change.with_public_keys()
     refuse_less(change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)  # type: ignore[attr-defined]
-    return secret
+    return named
 
 
 def must_be_apart(stage: Folder, out: Folder) -> None:
@@ -299,6 +307,14 @@ def _facts(counts: Counts, mechanism: Any, seal: Seal) -> dict[str, Any]:
     }
     found: dict[str, Any] = json.loads(json.dumps(facts))
     return found
+
+
+def _unlike(written: dict[str, Any], about: Manifest) -> str:
+    """How the manifest of an output differs, in words. It may have been edited."""
+    try:
+        return about.unlike(Manifest.of(written["release"]))
+    except (TypeError, LookupError):
+        return "with no manifest"
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any], *but: str) -> bool:
