@@ -299,3 +299,15 @@ def test_a_key_without_a_file_has_no_head(ledger, key) -> None:
     with pytest.warns(UserWarning, match="cannot be written"):
         ledger.release(ONE, [1, 2, 3], key=late)
     assert ledger.spent.epsilon == 2
+
+
+def test_a_head_is_no_place_for_an_output(ledger, key, capsys) -> None:
+    release(ledger, key, "a")
+    source, name = ledger.path.with_name("in.csv"), head.name_of(key.path)
+    source.write_text("ward,count\na,1\n")
+    before = name.read_bytes()
+    paid = ["--ledger", str(ledger.path), "--key-file", str(key.path), "--label", "b"]
+    noise = ["--column", "count", "--epsilon", "1", "--sensitivity", "1", "--format", "csv", "--force"]
+    assert main(["privatize", str(source), str(name), *noise, *paid]) == 2
+    assert "OUT must not be the head of --key-file" in capsys.readouterr().err
+    assert name.read_bytes() == before

@@ -165,7 +165,9 @@ def plan(
 @ledger.command(short_help="Check every charge, all sums, every page.")
 @click.argument("file", type=FILE)
 @sharing
-@click.option("--key-file", type=FILE, metavar="KEY", help="A key file under which it was charged: see below.")
+@click.option(
+    "--key-file", type=FILE, metavar="KEY", help="A key file under which it was charged: its head tells what is lost."
+)
 def verify(file: Path, shared_with: str | int | None, key_file: Path | None) -> None:
     """Check the whole of FILE: every charge, all sums, every page.
 

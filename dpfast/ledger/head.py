@@ -72,10 +72,11 @@ def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
         key = KeyFile(place)
         with key.path.open("rb") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
-            before = [] if anew else list(heads(key, ledger))
-            if not before or before[-1].number < head.number:
-                kept = [[one.number, one.digest.hex(), [*map(str, one.spent)]] for one in (*before, head)[-KEPT:]]
-                _write(key, {**known(key), ledger.hex(): kept})
+            found = known(key)
+            before = [] if anew else found.get(ledger.hex(), [])
+            if not before or before[-1][0] < head.number:
+                last = [head.number, head.digest.hex(), [*map(str, head.spent)]]
+                _write(key, {**found, ledger.hex(): [*before, last][-KEPT:]})
     except (OSError, FileError) as error:
         if place not in _silent:
             _silent.add(place)
