@@ -593,6 +593,50 @@ def test_no_place_to_write_at_all(tmp_path) -> None:
     assert output[3].startswith(str(home))
 
 
+@pytest.mark.parametrize("where", ["folder", "above", "kernels"])
+def test_a_cache_that_others_may_write_is_not_read(where, tmp_path) -> None:
+    """Its files are pickles and machine code: what was planted there ran beside keys and rows."""
+    shared, private = tmp_path / "shared", tmp_path / "home"
+    cache = shared / "numba"
+    cache.mkdir(parents=True)
+    work = """
+        import numpy as np
+        import dpfast
+        from dpfast import kernels
+        dpfast.RandomizedResponse(1).release(np.zeros(3, np.int64))
+        print(kernels.kernel("respond").stats.cache_path)
+    """
+    places = {"NUMBA_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(private)}
+    assert python(work, **places).startswith(str(cache))
+    told = tmp_path / "told"
+    for index in cache.rglob("*.nbi"):
+        index.write_bytes(b"cposix\nsystem\n(S'touch " + os.fsencode(told) + b"'\ntR.")
+    spoilt = {"folder": cache, "above": shared, "kernels": next(cache.iterdir())}[where]
+    spoilt.chmod(0o777)
+    assert python(work, **places).startswith(str(private / "dpfast"))
+    assert not told.exists()
+    assert (private / "dpfast").stat().st_mode & 0o777 == 0o700
+    spoilt.chmod(0o700)
+    python(work, **places)
+    assert told.exists()  # planted: it runs where the cache is trusted
+
+
+def test_no_cache_is_better_than_one_of_others(tmp_path) -> None:
+    for name in ("cache", "home"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o777)
+    work = """
+        import numpy as np
+        import dpfast
+        from dpfast import kernels
+        dpfast.RandomizedResponse(1).release(np.zeros(3, np.int64))
+        print(kernels.kernel("respond").stats.cache_path)
+    """
+    places = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    assert python(work, **places) == "None\n"
+    assert not list(tmp_path.rglob("*.nb?"))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a file size limit stands for a full disk")
 def test_a_full_disk_under_the_cache(tmp_path) -> None:
     """A cache that can be opened and not be written, or that holds rubbish, is done without."""

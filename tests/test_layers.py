@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "paths.py": set(),
     "exact": {"dpfast.errors", "dpfast.exact", "dpfast.loading", "flint"},
     "statistics.py": {"dpfast.exact", "flint", "numpy"},
-    "kernels": {"dpfast.kernels", "dpfast.loading", "numba", "llvmlite", "numpy"},
+    "kernels": {"dpfast.kernels", "dpfast.loading", "dpfast.paths", "numba", "llvmlite", "numpy"},
     "release": {"dpfast.errors", "dpfast.privacy", "numpy"},
     "testing.py": {"dpfast.privacy", "dpfast.release.key"},
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library

@@ -30,8 +30,8 @@ def info(as_json: bool) -> None:
     facts["compiled kernels"] = (
         f"kept in {path}"
         if kept
-        else "kept nowhere, for no folder can be written: each process compiles those it needs"
-    ) + "; the environment variable NUMBA_CACHE_DIR names another folder"
+        else "kept nowhere, for there is no folder that this user alone may write to: each process compiles those it needs"
+    ) + "; the environment variable NUMBA_CACHE_DIR names another folder, which is used if nobody else may write to it"
     if as_json:
         click.echo(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}, indent=2))
     else:

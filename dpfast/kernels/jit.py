@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import numba
 from numba import types
 from numba.extending import intrinsic
 
+from dpfast.paths import open_to_others, written_by_others
+
 # Part of a cached kernel's name, because numba looks at a kernel's own file alone, and not at what
 # it inlines from its neighbours.
 DIGEST = blake2b(
@@ -19,8 +23,45 @@ DIGEST = blake2b(
 ).hexdigest()
 
 
+OWN = Path(__file__).parent / "__pycache__"  # whoever writes there could write the code itself
+
+
+@cache
+def place() -> str | None:
+    """The folder for compiled kernels, "" for the package's own, None for none.
+
+    What is read there is run: numba unpickles it. So nobody else may write there.
+    """
+    named = numba.config.CACHE_DIR
+    if named and _is_ours(Path(named)):
+        return str(named)
+    if not named and (OWN.is_dir() if OWN.exists() else OWN.parent.is_dir()) and _writable(OWN):
+        return ""
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    private = Path(home, "dpfast")
+    return str(private.expanduser()) if _is_ours(private) else None
+
+
+def _writable(folder: Path) -> bool:
+    return os.access(folder if folder.exists() else folder.parent, os.W_OK)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nobody else may change the folder, what leads to it, or kernels in it; it is made."""
+    users = os.geteuid(), 0
+    try:
+        folder = folder.expanduser()
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        if open_to_others(folder, users) or not os.access(folder, os.W_OK):
+            return False
+        kept = (each for below in folder.glob("kernels_*") for each in (below, *below.rglob("*")))
+        return not any(written_by_others(each, each.lstat(), users) for each in kept)
+    except (OSError, RuntimeError):  # nowhere to make it; no home
+        return False
+
+
 def jit(signature: Any, *, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """Compile for one signature, without the interpreter lock; cached if a place is writable.
+    """Compile for one signature, without the interpreter lock; cached if there is a place for it.
 
     inline: into its callers before LLVM sees them. LLVM makes vectors of loops without calls.
     """
@@ -28,11 +69,16 @@ def jit(signature: Any, *, inline: bool = False) -> Callable[[Callable[..., Any]
 
     def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_{DIGEST}"
+        before = numba.config.CACHE_DIR
         try:
-            return numba.njit(signature, cache=True, **options)(function)
-        except Exception:
-            # No writable cache, a full disk, a damaged file: compile in every process instead.
-            return numba.njit(signature, **options)(function)
+            if (folder := place()) is not None:
+                numba.config.CACHE_DIR = folder
+                return numba.njit(signature, cache=True, **options)(function)
+        except Exception:  # noqa: S110  a full disk, a damaged file: compile in every process instead
+            pass
+        finally:
+            numba.config.CACHE_DIR = before
+        return numba.njit(signature, **options)(function)
 
     return decorate
 

@@ -77,7 +77,7 @@ class NoisyTree:
 
     @property
     def _solved(self) -> tuple[Reals, Reals]:
-        """Computed once, and without a lock, for a fork would leave it held. Equal in any thread."""
+        """Computed once, and without a lock, which a fork would leave held for ever."""
         if self._known is None:
             self._known = self._solve()
         return self._known
