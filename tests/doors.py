@@ -39,6 +39,7 @@ OPTIONS = {
     "threads",
     "constant_time",
     "names",
+    "columns",
 }  # that the releases in HAND_ON hand on
 HAND_ON = {"BoundedHistogram.release", "Ledger.release"}
 OPEN_ENDED = {"ChaCha20.spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
@@ -73,7 +74,7 @@ GOOD: dict[str, Any] = {
     "outside": "drop", "p": 0.3, "add_remove": None, "gdp": False, "rho_delta": None, "own_delta": None, "releases": 1, "prior": 0.1, "q": [0.1, 0.9], "probability": 0.5, "records_per_unit": "up to",
     "release": dpfast.Guarantee(0.001, 1e-9), "reports": [0, 1, 1], "rho": None, "scale": 2, "scores": [SECRET, SECRET + 1],
     "secret": b"x" * 32, "seed": None, "sensitivity": 1, "sigma": 100, "sigma_squared": None, "signed": False, "size": 3,
-    "squared": 2, "step": 1, "names": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "source": b"", "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
+    "squared": 2, "step": 1, "names": None, "columns": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "source": b"", "terms": None, "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
     "totals": [3.0, 7.0], "unit": "person", "unit_ids": ["u", str(SECRET), "u"], "upper": None,
     "value_discretization_interval": 1e-3, "values": np.array([SECRET + 0.5, SECRET + 1.5]), "zcdp": False,
     "AboveThreshold.run.answers": [SECRET, SECRET], "DiscreteGaussian.from_zcdp.rho": 0.1, "Gaussian.from_zcdp.rho": 0.1,
@@ -97,7 +98,7 @@ GOOD: dict[str, Any] = {
     "BoundedHistogram.merged.parts": lambda: [bounded(key=dpfast.Key.from_bytes(bytes(32)).derive("q"))],
     "clip.lower": 0, "mean.noise": [MECHANISM] * 2, "variance.noise": [MECHANISM] * 3, "sums": [9, 5], "squares": [30, 20],
     **{f"{figure}.{name}": value for figure in ("mean", "variance") for name, value in {"counts": [3, 4], "lower": 0, "upper": 8, "granularity": 1}.items()},
-    "compose.adjacency": None, "Ledger.by": None, "calibrate.make": lambda: lambda spend: dpfast.DiscreteLaplace(spend, 1), "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
+    "compose.adjacency": None, "Ledger.by": None, "shared_with": None, "calibrate.make": lambda: lambda spend: dpfast.DiscreteLaplace(spend, 1), "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
     "consistent.cells": [[1.0, 2.0], [3.0, 4.0]], "dp_event.sensitivity": None, "privacy_loss_distribution.sensitivity": None,
     "fixed_point_sum.lower": -5, "fixed_point_sum.upper": 5, "fixed_point_sum.values": np.array([SECRET + 0.5, 1.5]),
     "begin": [0, 1], "end": [2, 3], "of_sums.sums": 3, "places": [0, 2], "level": 1, "branching": 2, "levels": None, "weights": None, "workload": None, "root": False,

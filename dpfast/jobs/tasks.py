@@ -312,7 +312,7 @@ class Check(Publish):
 def put(to: Folder, block: int, table: pa.Table) -> tuple[str, int]:
     """Write a file of the output; its name, and how many rows it has. Raises: FileError."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", row_group_size=BLOCK)
+    pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=BLOCK)  # pages end with chunks
     name = file_of(block)
     if not to.write(name, bytes(sink.getvalue())):
         raise FileError(

@@ -95,7 +95,14 @@ class Sealing:
         """
         self._table, self._columns, self._ledger, self._resume = table, columns, ledger, resume
         self._mechanisms = {each.name: each.mechanism for each in columns}
-        kept = ledger._expected(key, self._mechanisms, resume=resume)  # noqa: SLF001  before much is read
+        self._digesters = [
+            key.digester(
+                each.mechanism, column=each.name, clamp=each.options.get("clamp"), missing=each.options.get("missing")
+            )
+            for each in columns
+        ]
+        key = key._naming({}, *[each.terms for each in self._digesters])  # noqa: SLF001  compared before much is read
+        kept = ledger._expected(key, self._mechanisms, resume=resume, follows=PASSING)  # noqa: SLF001  the same
         self.again = kept is not None
         # A seal of an earlier version has a digest of the file, and is gone on with as it was.
         named = table.earlier is not None and (kept is None or PASSING.items() <= dict(kept.terms).items())
@@ -104,16 +111,12 @@ class Sealing:
 
     def digest(self) -> Iterator[float]:
         """The first pass; yields how many bytes of the file are done. Then there is a manifest."""
-        digesters = []
-        for each in self._columns:
-            inputs = {name: each.options.get(name) for name in ("clamp", "missing")}
-            digesters.append(self._key.digester(each.mechanism, column=each.name, **inputs))
 
         def digests(run: tuple[int, list[Column]]) -> list[Any]:
             at, cells = run
             return [
                 digester(at + j, block)
-                for digester, column, part in zip(digesters, self._columns, cells, strict=True)
+                for digester, column, part in zip(self._digesters, self._columns, cells, strict=True)
                 for j, block in enumerate(_blocks(column.usable(part)))
             ]
 
