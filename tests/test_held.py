@@ -43,7 +43,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said_again(kind: str) -> pa.Array:
-    """A long text in each row, of which a file holds one."""
+    """A long text in each row; a file holds it one time."""
     text, codes = pa.array(["x" * LONG]), pa.array(np.zeros(ROWS, np.int32))
     coded = pa.DictionaryArray.from_arrays(codes, text)
     if kind == "list":
@@ -90,7 +90,7 @@ def test_usual_rows_of_parquet_are_read_as_before(monkeypatch) -> None:
     pq.write_table(pa.table({"n": range(ROWS), "x": [f"city {i % 9}" for i in range(ROWS)]}), "in.parquet")
     file = pq.ParquetFile("in.parquet")
     coded = pq.ParquetFile("in.parquet", read_dictionary=held.texts_of(file))
-    assert held.rows_at_once(file, coded, 1 << 20, None) == 1 << 20
+    assert held.rows_held(file, coded, 1 << 20, None) == 1 << 20
 
 
 def test_texts_that_are_told_by_how_they_differ_are_guessed(monkeypatch) -> None:
@@ -98,7 +98,7 @@ def test_texts_that_are_told_by_how_they_differ_are_guessed(monkeypatch) -> None
     encoding = {"column_encoding": {"x": "DELTA_BYTE_ARRAY"}, "use_dictionary": False}
     pq.write_table(pa.table({"x": ["x" * LONG] * ROWS}), "in.parquet", **encoding)
     file = pq.ParquetFile("in.parquet")
-    assert held.rows_at_once(file, file, 1 << 20, None) == (1 << 20) // held.SHORT
+    assert held.rows_held(file, file, 1 << 20, None) == (1 << 20) // held.SHORT
 
 
 @pytest.mark.parametrize("kind", ["text", "list", "map", "struct", "view"])

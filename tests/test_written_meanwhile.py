@@ -193,7 +193,7 @@ CODED = pa.table({"n": TABLE["n"], "name": TABLE["name"].combine_chunks().dictio
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("table", [TABLE, CODED])
 def test_sizes_of_batches(monkeypatch, table: pa.Table, legacy: bool) -> None:
-    """A batch of 600 rows takes 600 counts and texts, or codes; the dictionary takes 1,000 texts."""
+    """A batch takes 600 counts, and as many texts or codes; the dictionary takes 1,000 texts."""
     path = arrow(table, use_legacy_format=legacy)
     largest = 9.6e3 + 2.4e3 if table is TABLE else 12e3
     for bound, is_larger in ((largest * 0.95, True), (largest * 1.05, False)):

@@ -75,7 +75,7 @@ def _size_of_coded(array: pa.DictionaryArray) -> int:
     return int(_size(categories) // max(len(categories), 1) + 1) * len(array)
 
 
-def rows_at_once(file: pq.ParquetFile, coded: pq.ParquetFile, rows: int, columns: list[str] | None) -> int:
+def rows_held(file: pq.ParquetFile, coded: pq.ParquetFile, rows: int, columns: list[str] | None) -> int:
     """How many rows of a Parquet file, at most `rows`, take at most MOST bytes.
 
     coded: the same file, whose texts are read as codes of a dictionary.
@@ -93,7 +93,7 @@ def rows_at_once(file: pq.ParquetFile, coded: pq.ParquetFile, rows: int, columns
 
 
 def _bytes_of_a_value(file: pq.ParquetFile, coded: pq.ParquetFile, group: int, i: int, chunk: Any) -> float:
-    """The longest text of a dictionary, which a few bits may repeat; else what a value takes in the file."""
+    """The longest text of its dictionary, or what a value takes in the file if that is more."""
     column = file.schema.column(i)
     if column.physical_type != "BYTE_ARRAY":
         return float(WIDTHS.get(column.physical_type, max(column.length or 0, 16)))

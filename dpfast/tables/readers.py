@@ -17,7 +17,7 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from dpfast.errors import FileError, ParameterError
-from dpfast.tables.held import in_parts, rows_at_once, texts_of
+from dpfast.tables.held import in_parts, rows_held, texts_of
 from dpfast.tables.streams import PIPE, Form, opened, what_is
 from dpfast.tables.text_format import TextFormat
 
@@ -73,7 +73,7 @@ class Parquet:
         with self._open() as file, self._open(texts_of(file)) as coded:
             if not file.schema_arrow.equals(self.schema):  # columns go by their places
                 raise FileError(f"{what_is(self.paths[0])} has changed while it was read; OUT was not written")
-            for batch in file.iter_batches(rows_at_once(file, coded, rows, columns), columns=columns):
+            for batch in file.iter_batches(rows_held(file, coded, rows, columns), columns=columns):
                 batch.validate(full=True)  # texts may be no UTF-8
                 left -= batch.num_rows
                 for part in in_parts(batch, rows):
