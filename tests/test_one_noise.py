@@ -243,7 +243,7 @@ def grown(world: World, *, counts: Any = FIVES, levels: Any = None, **changed: A
     found = dpfast.tree(counts, **shape, **given, **world.who_pays())
     names = [areas[i] for i in range(0, N, 10)] if shape else range(len(found.noisy[1]))
     noise = {("leaf", i): int(found.noisy[0][i]) - counts[i] for i in range(N)}
-    return noise | {("area", name): int(noisy) - 50 for name, noisy in zip(names, found.noisy[1], strict=True)}
+    return noise | {("area", name): int(noisy) - 50 for name, noisy in zip(names, found.noisy[1], strict=False)}
 
 
 SWAPPED = [f"area {(i // 10) ^ 1:02}" for i in range(N)]
@@ -255,7 +255,7 @@ TREE = {
     "epsilon": sealed({"epsilon": EPSILON / 2}),
     "delta": sealed({"delta": Fraction(1, 10**6)}),
     "rho": sealed({"rho": Fraction(1, 10**16), "epsilon": None}),
-    "weights": sealed({"weights": [1, 2]}),
+    "weights": sealed({"weights": [1, 2, 0]}),
     "workload": sealed({"workload": [[0, 10], [5, 900]]}),
     "root": sealed({"root": True, "levels": [["all"] * N]}),
 }
@@ -313,8 +313,7 @@ def job(world: World, *, name: str = "a", shards: int = 1, **changed: Any) -> No
     facts = jobs.release(counts, law, to=out, **paid)
     found = pa.concat_tables(pq.read_table(out / each["name"]) for each in facts["files"]).to_pydict()
     label, *_, number = found
-    true = 2**60 if "buckets" in given else 1
-    return {str(key): noisy - true for key, noisy in zip(found[label], found[number], strict=True)}
+    return {str(key): noisy - 1 for key, noisy in zip(found[label], found[number], strict=True)}
 
 
 SUMS = {"values": "one", "lower": 0, "upper": 1, "max_per_partition": None}
