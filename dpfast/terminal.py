@@ -13,7 +13,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -32,12 +32,36 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-def tell(text: str) -> None:
-    """Write a line to standard error, if somebody hears it: what was done is done without it."""
+def tell(text: str, *, to: str = "stderr") -> None:
+    """Write a line to a standard stream, if somebody hears it: what was done is done without it."""
     with suppress(OSError):
-        if sys.stderr is not None:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
+        if (stream := _heard(to)) is not None:
+            stream.write(f"{text}\n")
+            stream.flush()
+            return
+    setattr(sys, to, None)
+
+
+def lost() -> OSError | None:
+    """Flush both standard streams; why standard output did not take all, if it did not.
+
+    Else Python flushes them at its end, and a failure makes any exit code 120.
+    """
+    found = None
+    for name in ("stderr", "stdout"):
+        try:
+            if (stream := _heard(name)) is not None:
+                stream.flush()
+        except OSError as error:
+            setattr(sys, name, None)
+            found = error if name == "stdout" else None
+    return found
+
+
+def _heard(name: str) -> TextIO | None:
+    """A standard stream, unless it is closed, within Python or before."""
+    stream: TextIO | None = getattr(sys, name)
+    return None if stream is None or stream.closed else stream
 
 
 def table(rows: Iterable[Sequence[str]], *, right: int | None = None, indent: int = 0, most: int = UNBOUNDED) -> str:

@@ -27,6 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "privacy": {"dpfast.errors", "dpfast.exact", "dpfast.privacy", "flint", "numpy"},
     "_native.py": {"dpfast._dpf", "dpfast.errors", "numpy"},
     "loading.py": {"dpfast._native"},
+    "paths.py": set(),
     "exact": {"dpfast.errors", "dpfast.exact", "dpfast.loading", "flint"},
     "statistics.py": {"dpfast.exact", "flint", "numpy"},
     "kernels": {"dpfast.kernels", "dpfast.loading", "numba", "llvmlite", "numpy"},
@@ -34,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
     "testing.py": {"dpfast.privacy", "dpfast.release.key"},
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library
     "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
-    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.release.key", "dpfast.release.seal"},
+    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.paths", "dpfast.privacy", "dpfast.release.key", "dpfast.release.seal"},
     "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.key", "dpfast.release.names", "numpy"},
     "trees": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.release.arrays", "dpfast.trees", "numpy"},
     "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.release.arrays", "numpy"},

@@ -245,7 +245,7 @@ def test_a_closed_descriptor_gives_no_lock_away(path, locked) -> None:
         print(ledger.verify(), ledger.spent.epsilon)
         """,
         path,
-        "" if locked else "store.held = lambda *_: contextlib.nullcontext()",
+        "" if locked else "store.held = lambda *_, **__: contextlib.nullcontext()",
     )
     assert (output.split() == ["1", "True", "1", "1"]) is locked
     assert output.startswith("0 False") is not locked

@@ -245,6 +245,65 @@ def test_an_empty_input_costs_the_same(tmp_path) -> None:
 # ------------------------------------------------------------------ refused, and nothing is charged
 
 
+@pytest.mark.parametrize("end", [".csv", ".jsonl", ".parquet", ".arrow", ""])
+def test_another_order_of_rows_is_refused_whatever_the_counts_are(tmp_path, capsys, end) -> None:
+    """Else equal counts would get two noises each, and the refusal would say which are equal."""
+    release = Release(tmp_path, ".parquet")
+    table = pa.table({"a": range(12), "b": [(5 * i + 3) % 12 for i in range(12)], "n": [7] * 12})
+    release.source, release.out = tmp_path / f"rows{end}", tmp_path / f"noisy{end or '.parquet'}"
+    if end == ".csv":
+        release.source.write_text(
+            "a,b,n\n" + "".join(f"{a},{b},7\n" for a, b, _ in zip(*table.to_pydict().values(), strict=True))
+        )
+    elif end == ".jsonl":
+        release.source.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    else:
+        release.source.mkdir() if not end else None
+        store(table, release.source if end else release.source / "0.parquet")
+    assert release.run("--sort-by", "a") == 0
+    made = release.bytes()
+    manifest = dpfast.Ledger(release.ledger).history()[0].parameters["manifest"]
+    assert manifest["terms"] == {"--sort-by": '["a"]'}
+    for other, told in (
+        (["--sort-by", "b"], """with another --sort-by, '["a"]', not '["b"]'"""),
+        (["--sort-by", "a", "--sort-by", "b"], "with another --sort-by"),
+        ([], """with --sort-by, '["a"]', which this one does not name"""),
+    ):
+        failed(capsys, release.run("--resume", *other), re.escape(told))
+        failed(capsys, release.run(*other, verb="verify"), re.escape(told))
+    assert release.bytes() == made
+    release.remove()
+    assert release.run("--resume", "--sort-by", "a") == 0
+    assert (release.bytes(), len(dpfast.Ledger(release.ledger).history())) == (made, 1)
+
+
+def test_the_order_of_rows_is_in_the_digest_of_a_file(tmp_path, monkeypatch, capsys) -> None:
+    """Another version of a library may sort otherwise: that is another input."""
+    release = Release(tmp_path, ".parquet")
+    store(pa.table({"a": range(12), "n": [7] * 12}), release.source)
+    assert release.run("--sort-by", "a") == 0
+    monkeypatch.setattr("dpfast.tables.passed.in_order", lambda columns: np.arange(12)[::-1])
+    failed(capsys, release.run("--resume", "--sort-by", "a"), "the input is not the one that was reserved")
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "told"),
+    [
+        (["--clamp", "0", "9"], ["--clamp", "0", "8"], "with another clamp of 'n', '0, 9', not '0, 8'"),
+        ([], ["--clamp", "0", "9"], "does not name clamp of 'n', which is '0, 9' here"),
+        (["--clamp", f"-1{'0' * 17}", f"1{'0' * 17}"], [], "with clamp of 'n', '-1"),
+        (["--missing", "0"], [], "with missing of 'n', '0', which this one does not name"),
+    ],
+)
+def test_another_clamp_is_refused_whatever_the_cells_are(release, capsys, first, other, told) -> None:
+    """Accepted or not would say whether a cell lies beyond it. No cell is looked at."""
+    release.source.write_text("n,m,name\n1,2,a\n")
+    assert release.run(*first) == 0
+    release.source.write_text("n,m,name\nno number,2,a\n")
+    failed(capsys, release.run("--resume", *other), re.escape(told))
+    assert len(dpfast.Ledger(release.ledger).history()) == 1
+
+
 def one_count(columns: dict[str, np.ndarray]) -> None:
     columns["n"][100_000] += 1
 

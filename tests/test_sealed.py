@@ -190,14 +190,55 @@ def test_what_is_missing_is_put_in_before_the_seal() -> None:
     values = np.tile([0.5, np.nan, np.inf, -7.0], SEALED_ROWS)
     filled = np.tile([0.5, 1.0, 1.0, 0.0], SEALED_ROWS)
     mech, key, public = LAWS["laplace"], fresh(), {"missing": 1, "clamp": (0, 3)}
-    whole = mech.release(filled, key=key)
-    for view in (values, values[::-1][::-1], values.astype("f4")):
+    whole = mech.release(filled, key=key, **public)
+    for view in (values, values[::-1][::-1], values.astype("f4"), np.where(filled == 0, -0.0, filled)):
         assert (mech.release(view, key=key, resume=True, dtype="f8", **public) == whole).all()
     assert (by_blocks(key, values, mech, **public) == whole).all()
     with pytest.raises(UnusableValuesError):
         key.digester(mech)(0, values[:5])
-    negative = np.where(filled == 0, -0.0, filled)
-    assert (mech.release(negative, key=key, resume=True) == whole).all()
+
+
+def test_the_clamp_and_what_stands_for_a_missing_value_are_sealed_whatever_they_change(tmp_path: Path) -> None:
+    """Else each other clamp that is accepted says that no value lies between it and the first."""
+    counts, mech = np.array([1, 2, 5]), DiscreteLaplace(1, 100)
+    ledger = Ledger(tmp_path / "b.db", 1000, create=True)
+    tries = [
+        ({"clamp": (0, 9)}, {"clamp": (0, 8)}, "with another clamp, '0, 9', not '0, 8'"),
+        ({"clamp": (0, 9)}, {}, "with clamp, '0, 9', which this one does not name"),
+        ({}, {"clamp": (0, 9)}, "by a seal that does not name clamp, which is '0, 9' here"),
+        ({"missing": 0}, {}, "with missing, '0'"),
+        ({"missing": 7, "clamp": (0, 9)}, {"missing": 8, "clamp": (0, 9)}, "with another missing, '7', not '8'"),
+    ]
+    for i, (first, other, told) in enumerate(tries):
+        for release in (mech.release, partial(ledger.release, mech)):
+            key = Key.generate().derive(f"{i} {release}"[:90])
+            release(counts, key=key, **first)
+            with pytest.raises(KeyReuseError, match=re.escape(told)) as met:
+                release(counts, key=key, resume=True, **other)
+            assert not isinstance(met.value, OtherInputError)
+    assert not any(entry.refused for entry in ledger.history())
+
+
+def test_the_clamp_of_a_column_is_sealed_with_its_digests() -> None:
+    """So it is for workers, too: blocks of a column have one, and what draws has it as well."""
+    mech, key = DiscreteLaplace(1, 100), fresh()
+    columns = {"a": mech, "b": mech}
+    made = [key.digester(mech, column=name, clamp=(0, 9) if name == "a" else None)(0, [1, 2]) for name in columns]
+    seal = key.seal(columns, made, shape=(2,))
+    assert seal.manifest.terms == (("clamp of 'a'", "0, 9"),)
+    wide = key.digester(dpfast.Laplace(1, 1), clamp=(0, 1e300))  # whose digits are too many to be shown
+    assert tiers.naming(key, wide.terms).seal(wide.mechanism, [wide(0, [1.0])], shape=(1,)).manifest.terms == wide.terms
+    sealed = seal.without_ledger()
+    assert sealed.release(0, [1, 2], column="a", clamp=(0, 9)).shape == (2,)
+    for name, other in (("a", (0, 8)), ("a", None), ("b", (0, 9))):
+        with pytest.raises(KeyReuseError, match="clamp must be as sealed"):
+            sealed.release(0, [1, 2], column=name, clamp=other)
+    two = [
+        key.digester(mech, clamp=clamp)(j, counts)
+        for j, (clamp, counts) in enumerate(zip([(0, 9), None], cut(np.zeros(SEALED_ROWS + 1, int)), strict=True))
+    ]
+    with pytest.raises(ParameterError, match="one clamp and one missing for each column"):
+        key.seal(mech, two, shape=(SEALED_ROWS + 1,))
 
 
 PROCESSES = """
@@ -890,7 +931,7 @@ def test_what_travels_can_do_one_thing() -> None:
     """A digester and a sealed key pickle. A task has its own digests, and draws its own blocks."""
     key, values = fresh(), np.arange(3 * SEALED_ROWS)
     digester = pickle.loads(pickle.dumps(key.digester(MECH, missing=None, clamp=(0, 9))))
-    assert digester(1, [5, 12]) == key.digester(MECH)(1, [5, 9])
+    assert digester(1, [5, 12]) == key.digester(MECH, clamp=(0, 9))(1, [5, 9])
     sealed = sealed_of(key, values)
     one = pickle.loads(pickle.dumps(sealed.only(1)))
     assert pickle.loads(pickle.dumps(key.bucketer(7)))([b"a"]) == key.bucketer(7)([b"a"])

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import delta_of_move
 
 import dpfast
 from dpfast.errors import DTypeError, ParameterError
@@ -347,21 +348,6 @@ def test_refusals_of_a_norm(bad, error, message) -> None:
         Sensitivity.from_l2(1, unit="")
 
 
-def delta_of(change: tuple[int, ...], epsilon: float, sigma_squared: float) -> float:
-    """The delta of discrete Gaussian noise for one change of cells, by the law of its loss."""
-    x = np.arange(-40, 41)
-    p = np.exp(-(x**2) / (2 * sigma_squared))
-    p /= p.sum()
-    law = {0: 1.0}  # the law of the loss, times 2 sigma^2
-    for d in change:
-        found: dict[int, float] = {}
-        for (so_far, mass), (value, own) in itertools.product(law.items(), zip(x.tolist(), p.tolist(), strict=True)):
-            loss = so_far + 2 * value * d + d * d
-            found[loss] = found.get(loss, 0.0) + mass * own
-        law = {loss: mass for loss, mass in found.items() if mass > 1e-18}
-    return sum(mass * max(0.0, 1 - math.exp(epsilon - loss / (2 * sigma_squared))) for loss, mass in law.items())
-
-
 @pytest.mark.parametrize("sigma_squared", [0.7, 1.0, 2.5, 9.0])
 def test_no_change_is_worse_than_the_largest(sigma_squared) -> None:
     """All changes of whole numbers within l1 = 4; up by 2 and down by 2 under substitution."""
@@ -370,10 +356,10 @@ def test_no_change_is_worse_than_the_largest(sigma_squared) -> None:
     for stated, changes in ((Sensitivity(l1=4), one_way), (Sensitivity(l1=2, adjacency="substitution"), both_ways)):
         for epsilon in (0.1, 1.0, 3.0):
             exact = discrete_delta(Fraction(epsilon), *stated.largest, Fraction(sigma_squared))
-            worst = [delta_of(change, epsilon, sigma_squared) for change in changes]
+            worst = [delta_of_move(change, epsilon, sigma_squared) for change in changes]
             assert worst[0] == pytest.approx(exact, rel=1e-9)
             assert max(worst) <= exact * (1 + 1e-9)
-    worse = delta_of((5,), 3.0, sigma_squared)  # planted: a change beyond l1
+    worse = delta_of_move((5,), 3.0, sigma_squared)  # planted: a change beyond l1
     assert worse > discrete_delta(Fraction(3), *Sensitivity(l1=4).largest, Fraction(sigma_squared)) * (1 + 1e-9)
 
 
@@ -416,7 +402,7 @@ def test_gaussian_noise_beside_an_l1_of_its_own(stated, exact, sigma_squared) ->
     assert stated.largest is None
     for epsilon in (0.1, 3.0):
         found = discrete_delta_of(Fraction(epsilon), stated, Fraction(sigma_squared))
-        worst = max(delta_of(change, epsilon, sigma_squared) for change in changes)
+        worst = max(delta_of_move(change, epsilon, sigma_squared) for change in changes)
         assert worst <= found * (1 + 1e-9)
         assert not exact or worst == pytest.approx(found, rel=1e-9)
         assert found <= discrete_delta_l2(Fraction(epsilon), stated.l2_squared, Fraction(sigma_squared))

@@ -674,8 +674,38 @@ def test_under_a_key_a_tree_is_one_release(tmp_path: Path) -> None:
 def test_a_shape_of_equal_sizes_is_another_input() -> None:
     key = Key.generate().derive("areas")
     tree([0, 0, 0], levels=[[1, 1, 2]], **EVEN, key=key)
-    with pytest.raises(OtherInputError):
+    with pytest.raises(KeyReuseError, match="with another levels"):
         tree([0, 0, 0], levels=[[1, 2, 2]], **EVEN, key=key, resume=True)
+
+
+A, B = ["Aa", "Aa", "Bb", "Bb", "Cc", "Cc"], ["n", "n", "n", "n", "s", "s"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [["Cc", "Cc", "Aa", "Aa", "Bb", "Bb"], B],
+        [A, ["s", "s", "s", "s", "n", "n"]],
+        [[1, 1, 2, 2, 3, 3], B],
+        [A],
+        [A, [str(i) * 90 for i in (1, 1, 1, 1, 2, 2)]],
+        None,
+    ],
+)
+def test_names_of_groups_are_sealed_whatever_the_counts_are(tmp_path, other) -> None:
+    """Else groups of equal counts get two noises each, and acceptance says which are equal."""
+    ledger, key = Ledger(tmp_path / "b.db", epsilon=9, create=True), Key.generate().derive("areas")
+    counts, how = [4, 7] * 3, {"sensitivity": Sensitivity(1, 1), "epsilon": 1, "key": key}
+    for paid in ({"ledger": ledger}, {}):
+        tiers.forget_labels()
+        first = tree(counts, levels=[A, B], **how, **paid)
+        with pytest.raises(KeyReuseError) as met:
+            tree(counts, **({"branching": 2} if other is None else {"levels": other}), **how, **paid, resume=True)
+        assert not isinstance(met.value, OtherInputError)
+        assert other is None or "levels" in str(met.value) or len(other) < 2
+        again = tree(counts, levels=[np.array(A), B], **how, **paid, resume=True)
+        assert all((a == b).all() for a, b in zip(first.noisy[:-1], again.noisy[:-1], strict=True))
+    assert (ledger.spent.epsilon, len(ledger.history())) == (1, 1)
 
 
 def test_a_large_tree_under_a_key() -> None:

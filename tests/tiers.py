@@ -73,6 +73,11 @@ def secret_of(key: Any) -> bytes:
 choosing, drawing = attrgetter("_secret"), attrgetter("_secrets")  # what a Chooser and a Sealed hold
 
 
+def naming(key: Any, *terms: Any) -> Any:
+    """A release key whose seal names these terms."""
+    return key._naming({}, *terms)
+
+
 def forget_labels() -> None:
     """The record of this process: labels may be used again."""
     seal._reserved.clear()

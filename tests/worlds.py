@@ -245,6 +245,21 @@ def gaussian_delta(
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
+def delta_of_move(change: World, epsilon: float, sigma_squared: float, reach: int = 40) -> float:
+    """The delta of discrete Gaussian noise for one change of cells, by the law of its loss."""
+    x = np.arange(-reach, reach + 1)
+    p = np.exp(-(x**2) / (2 * sigma_squared))
+    p /= p.sum()
+    law = {0: 1.0}  # the law of the loss, times 2 sigma^2
+    for d in change:
+        found: dict[int, float] = {}
+        for (so_far, mass), (value, own) in itertools.product(law.items(), zip(x.tolist(), p.tolist(), strict=True)):
+            loss = so_far + 2 * value * d + d * d
+            found[loss] = found.get(loss, 0.0) + mass * own
+        law = {loss: mass for loss, mass in found.items() if mass > 1e-18}
+    return sum(mass * max(0.0, 1 - math.exp(epsilon - loss / (2 * sigma_squared))) for loss, mass in law.items())
+
+
 # ---------------------------------------- noise on reals: a Laplace law on the sixteenths of a step
 
 # On the grid and off it, beside ties, and beyond the bounds of the tests.

@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow import fs
 
 from dpfast import DTypeError, ParameterError, ReleaseKey, jobs
 from dpfast.adapters import library
@@ -60,17 +62,17 @@ def release(
     """`dpfast.jobs.release` of Counts; or of a relation of exact counts, as a relation.
 
     table: of a relation `by`, `column` and `stage`, as of `counted`. What comes back reads the
-        files in `to`, a local folder, and is of the same connection.
+        files in `to`, a local folder, and is of the same connection, which must be one that may
+        read Arrow tables of this process.
     """
     how = {"key": key, "to": to, "ledger": ledger, "resume": resume}
     if isinstance(counts, jobs.Counts):
         return jobs.release(counts, mechanism, **how, **table)
-    files = jobs.release_table(counts, mechanism, engine=Relations(), **how, **table)
-    name = f"dpfast_{secrets.token_hex(8)}"  # DuckDB 1 leaves a view of this name behind
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    found = counts.query(name, f"SELECT * FROM read_parquet([{listed}])")  # noqa: S608  paths, quoted
-    counts.query(name, f"DROP VIEW IF EXISTS {name}")
-    return found
+    engine = Relations()
+    engine.schema(counts)
+    _must_read_arrow(counts)
+    files = jobs.release_table(counts, mechanism, engine=engine, **how, **table)
+    return _beside(counts, ds.dataset(files, format="parquet", filesystem=fs.LocalFileSystem()))
 
 
 def verify(to: str | os.PathLike[str], counts: Any, mechanism: Any, *, key: ReleaseKey, **table: Any) -> None:
@@ -106,6 +108,33 @@ class Relations(jobs.OutOfCore):
         of |= {name: _quoted(name) for name in of if pa.types.is_integer(kinds.field(name).type)}
         order = ", ".join(f"{each} ASC NULLS FIRST" for each in of.values())
         return _read(rows, columns, order)
+
+
+def _beside(rows: Any, dpfast_released: Any) -> Any:  # noqa: ARG001  the query names it
+    """A relation of an Arrow table or dataset, of the connection of the rows.
+
+    DuckDB finds the argument under its name here. It would take the name of a file for a pattern,
+    and parts of it for columns.
+    """
+    view = f"dpfast_{secrets.token_hex(8)}"  # DuckDB 1 leaves a view of this name behind
+    found = rows.query(view, "SELECT * FROM dpfast_released")
+    rows.query(view, f"DROP VIEW IF EXISTS {view}")
+    return found
+
+
+def _must_read_arrow(rows: Any) -> None:
+    """Look, before anything is charged, whether the output can be read. Raises: ParameterError."""
+    seen = secrets.token_hex(16)
+    try:
+        if _beside(rows, pa.table({"seen": [seen]})).fetchall() == [(seen,)]:
+            return
+        why = "it has a table dpfast_released of its own"
+    except duckdb.Error as error:
+        why = type(error).__name__
+    raise ParameterError(
+        f"rows must be of a connection that may read Arrow tables of Python, which yours may not ({why}; "
+        "enable_external_access and python_enable_replacements decide it): else release their `counted`, and read the files"
+    )
 
 
 def _quoted(name: str) -> str:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line; each command has a file of its name.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or parameters, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 wrong usage or parameters, 130 interrupted. A release, ledger or key
+that is made is done, whether or not anybody hears of it. What only prints fails if it cannot.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -38,6 +40,7 @@ from dpfast.cli.selftest import selftest
 from dpfast.errors import DpfastError, DTypeError, ParameterError, WeakGuaranteeWarning
 
 MOMENT = 0.01  # seconds
+UNPRINTED = "cannot write standard output: {}"
 EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
 
@@ -80,11 +83,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(getattr(signal, name)) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(getattr(signal, name), _stopped)
     try:
+        code = _run(arguments)
+    finally:
+        lost = terminal.lost()
+    return code if code or lost is None else _failed(UNPRINTED.format(lost.strerror), 1)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
         with warnings.catch_warnings():
             _warn_in_one_line(list(arguments or sys.argv[1:])[:1])
             return commands.main(arguments, prog_name="dpfast", standalone_mode=False) or 0
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as stopped:
         said = map(str, (stopped.__cause__ or stopped).args)  # click's Abort has none
@@ -100,8 +112,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _failed(f"this needs {missing}: pip install 'dpfast[{EXTRAS[missing]}]'", 2)
     except Exception as error:
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        return _failed(f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this", 1)
+        return _unforeseen(error)
+
+
+def _unforeseen(error: Exception) -> int:
+    *_, at = frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, OSError) and any(frame.name == "echo" for frame in frames):  # click's
+        return _failed(UNPRINTED.format(error.strerror), 1)
+    return _failed(f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this", 1)
 
 
 def _stopped(number: int, frame: FrameType | None) -> None:
@@ -121,7 +139,7 @@ def _warn_in_one_line(command: list[str]) -> None:
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
         if issubclass(category, WeakGuaranteeWarning):
-            sys.stderr.write(f"Warning: {message}\n")
+            terminal.tell(f"Warning: {message}")
         else:
             others(message, category, *where)
 

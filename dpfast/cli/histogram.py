@@ -17,7 +17,20 @@ import dpfast
 from dpfast import terminal
 from dpfast.cli.file_options import METADATA, is_file, refuse_inside, refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts, charge_stays
-from dpfast.cli.options import LAW_OPTIONS, LAWS, SECURE, chosen, dashed, figures, law, near, number, one_way, reach
+from dpfast.cli.options import (
+    LAW_OPTIONS,
+    LAWS,
+    SECURE,
+    chosen,
+    dashed,
+    figures,
+    law,
+    near,
+    number,
+    one_way,
+    reach,
+    sharing,
+)
 from dpfast.cli.report import balance, check_report, report_options, reported
 from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
@@ -121,6 +134,7 @@ def _law_options(command: Any) -> Any:
     metavar="FILE",
     help="Charge this ledger before any noise is drawn (dpfast ledger).",
 )
+@sharing
 @click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -343,6 +357,7 @@ def _ruled(given: Mapping[str, Any], by: Sequence[str]) -> Iterable[tuple[bool, 
     keyed = given.keys() & {"key_file", "label"}
     whole = not keyed or {"key_file", "label", "ledger_file"} <= given.keys()
     yield not whole, "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
+    yield "shared_with" in given and "ledger_file" not in given, "--shared-with must come with --ledger"
     for option in ("resume", "verify"):
         alone = option in given and not keyed
         yield alone, f"--{option} must come with --key-file: noise without a key is new at every try"
@@ -498,7 +513,7 @@ def _paying(asked: Asked, options: Mapping[str, Any], *, resume: bool) -> tuple[
     """The ledger and the release key. Raises: what a charge would, before a row is read."""
     if options["ledger_file"] is None:
         return None, None
-    ledger = dpfast.Ledger(options["ledger_file"])
+    ledger = dpfast.Ledger(options["ledger_file"], shared_with=options["shared_with"])
     key = dpfast.KeyFile(options["key_file"]).derive(options["label"]) if options["key_file"] else None
     again = ledger.expect(key, asked.mechanism, resume=resume)
     if options["verify"] and not again:

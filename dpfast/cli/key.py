@@ -28,9 +28,8 @@ def key() -> None:
 def create(file: Path) -> None:
     """Make a key in FILE, where nothing is yet. Keep FILE as the data: it takes noise off."""
     made = dpfast.KeyFile.create(file)
-    click.echo(
-        terminal.printable(f"{file}: a new key, id {made.id}. It is part of the data: keep it where they are kept")
-    )
+    said = f"{file}: a new key, id {made.id}. It is part of the data: keep it where they are kept"
+    terminal.tell(terminal.printable(said), to="stdout")
 
 
 @key.command()

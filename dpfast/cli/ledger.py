@@ -13,7 +13,7 @@ import click
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.options import InOrder, Number, number, picture_file
+from dpfast.cli.options import InOrder, Number, number, picture_file, sharing
 from dpfast.errors import FileError
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
@@ -68,6 +68,7 @@ def ledger() -> None:
 @click.option("--dataset", metavar="NAME", help="The data that are released; by default the name of FILE.")
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
 @click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
+@sharing
 def create(
     file: Path,
     epsilon: Number | None,
@@ -78,6 +79,7 @@ def create(
     dataset: str | None,
     adjacency: str | None,
     unit: str | None,
+    shared_with: str | int | None,
 ) -> None:
     """Make a ledger in FILE, for one data set, adjacency and unit of privacy."""
     if epsilon is None and rho is None:
@@ -93,8 +95,9 @@ def create(
         adjacency=adjacency,
         unit=unit,
         create=True,
+        shared_with=shared_with,
     )
-    click.echo(budget(made))
+    terminal.tell(budget(made), to="stdout")
 
 
 @ledger.command(short_help="Print what was charged, and what is left.")
@@ -160,12 +163,14 @@ def plan(
 
 @ledger.command(short_help="Check every charge, all sums, every page.")
 @click.argument("file", type=FILE)
-def verify(file: Path) -> None:
+@sharing
+def verify(file: Path, shared_with: str | int | None) -> None:
     """Check the whole of FILE: every charge, all sums, every page.
 
-    Opening and charging look at a checkpoint and the last charge alone.
+    Opening and charging look at a checkpoint and the last charge alone. A charge that was cut off
+    is undone, in a ledger of your own or one that a group shares: --shared-with.
     """
-    found = dpfast.Ledger(file)
+    found = dpfast.Ledger(file, shared_with=shared_with)
     charges = found.verify()
     refused = sum(entry.refused for entry in found.history())
     said = f"{charges - refused:,} {'charge' if charges - refused == 1 else 'charges'}"
@@ -182,17 +187,18 @@ def copy(source: Path, target: Path) -> None:
     It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and
     reading: what is charged to the one is unknown to the other.
     """
-    click.echo(budget(dpfast.Ledger(source).copy(target)))
+    terminal.tell(budget(dpfast.Ledger(source).copy(target)), to="stdout")
 
 
 @ledger.command(short_help="Bring a ledger of an earlier version to today's format.")
 @click.argument("file", type=FILE)
-def upgrade(file: Path) -> None:
+@sharing
+def upgrade(file: Path, shared_with: str | int | None) -> None:
     """Make a ledger of format 1, by an earlier version, one of today's.
 
     Its budget and its charges stay. Earlier versions refuse it then.
     """
-    click.echo(budget(dpfast.Ledger.upgrade(file)))
+    terminal.tell(budget(dpfast.Ledger.upgrade(file, shared_with=shared_with)), to="stdout")
 
 
 def budget(ledger: dpfast.Ledger) -> str:

@@ -104,6 +104,19 @@ def picture_file(text: str) -> Path:
     return Path(text)
 
 
+def group(text: str) -> str | int:
+    """A group's name, or its number."""
+    return int(text) if text.isdecimal() else text
+
+
+sharing = click.option(
+    "--shared-with",
+    type=group,
+    metavar="GROUP",
+    help="A group whose members charge the ledger, too; by default nobody else may add files to its folder.",
+)
+
+
 def number(text: str) -> Number:
     """A number taken exactly as written, never through a float."""
     with suppress(ValueError, ArithmeticError):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -33,6 +34,7 @@ from dpfast.cli.options import (
     make,
     near,
     number,
+    sharing,
 )
 from dpfast.cli.report import balance, check_report, noisy_column, report_options, reported
 from dpfast.errors import ParameterError
@@ -119,6 +121,7 @@ _OPTIONS = (
         metavar="FILE",
         help="Charge this ledger, all columns or none, before any noise is drawn (dpfast ledger).",
     ),
+    sharing,
     click.option(
         "--key-file",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -197,6 +200,7 @@ def _run(
     threads: int | None,
     constant_time: bool,
     ledger_file: Path | None,
+    shared_with: str | int | None,
     key_file: Path | None,
     label: str | None,
     resume: bool,
@@ -223,7 +227,7 @@ def _run(
     _check_files(target, read, metadata, report_file, report_title, found=found)
     check_format(form, source, target)
     missing = near("missing", given.get("missing"), np.dtype(float if real else int))
-    ledger, key = _payer(ledger_file, key_file, label)
+    ledger, key = _payer(ledger_file, shared_with, key_file, label, sort_by)
     table = files.open_source(
         source,
         columns,
@@ -314,10 +318,15 @@ def _record(
     return {**about, "secure_means": SECURE, "releases": []}
 
 
-def _payer(ledger: Path | None, key: Path | None, label: str | None) -> tuple[dpfast.Ledger | None, Any]:
-    """The ledger, and the release key of the label."""
-    opened = dpfast.Ledger(ledger) if ledger else None
-    return opened, dpfast.KeyFile(key).derive(label or "") if key else None
+def _payer(
+    ledger: Path | None, shared_with: str | int | None, key: Path | None, label: str | None, sort_by: Sequence[str]
+) -> tuple[dpfast.Ledger | None, Any]:
+    """The ledger, and the release key of the label, whose seal names the order of rows."""
+    if shared_with is not None and ledger is None:
+        raise ParameterError("--shared-with must come with --ledger")
+    opened = dpfast.Ledger(ledger, shared_with=shared_with) if ledger else None
+    order = {"--sort-by": json.dumps(sort_by, ensure_ascii=False)} if sort_by else {}
+    return opened, dpfast.KeyFile(key).derive(label or "")._naming(order) if key else None  # noqa: SLF001
 
 
 def _columns(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -67,12 +68,17 @@ class Ledger:
     2^-1074. Parameters may be chosen from earlier results:
     `import dpfast.ledger; help(dpfast.ledger)` has the proof.
 
+    shared_with: the name or number of a group whose members charge it, too; by default nobody but
+        the account does. With create=True the group may write to the file.
+
     Processes and threads may share the file, and a Ledger may be pickled or forked: two that want
-    the last of the budget do not both get it. Put it on a local disk. Charges that are deleted, or
-    lost by restoring a copy, are forgotten: nobody can tell. A spend is never given back, whatever
-    became of its release. The file FILE.lock beside it is the ledger's lock: leave it there.
+    the last of the budget do not both get it. Put it on a local disk, in a folder to which nobody
+    else may add a file: elsewhere it can be read, and is not charged (docs/ledger.md). Charges that
+    are deleted, or lost by restoring a copy, are forgotten: nobody can tell. A spend is never given
+    back, whatever became of its release. The file FILE.lock beside it is the ledger's lock: leave
+    it there.
     Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made;
-        damaged, locked, under two names, other terms).
+        damaged, locked, under two names, other terms; to be made where others may add files).
 
     >>> ledger = dpfast.Ledger("year.db", 3, dataset="visits", unit="patient", create=True)
     >>> counts = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1, unit="patient")
@@ -94,8 +100,9 @@ class Ledger:
         adjacency: str | None = None,
         unit: str | None = None,
         create: bool = False,
+        shared_with: str | int | None = None,
     ) -> None:
-        file = _file(path)
+        file, group = _file(path), _group_of(shared_with)
         given = {
             "dataset": None if dataset is None else _text("dataset", dataset),
             "adjacency": None if adjacency is None else parameters.adjacency(adjacency),
@@ -106,8 +113,8 @@ class Ledger:
             if not asked:
                 raise ParameterError("create=True needs the total that may ever be spent: epsilon (with delta), or rho")
             about = _text("dataset", dataset or file.stem), adjacency or "add-remove", unit or "person"
-            store.create(file, Terms(tuple(asked), tuple(asked.values()), *about))
-        self._store = Store(file)
+            store.create(file, Terms(tuple(asked), tuple(asked.values()), *about), group)
+        self._store = Store(file, group)
         terms = self._store.terms
         if asked and tuple(asked) != terms.accounting:
             raise LedgerError(f"{file} is kept in {' and '.join(terms.accounting)}, not in {' and '.join(asked)}")
@@ -179,12 +186,13 @@ class Ledger:
             raise ParameterError(
                 f"key must be left out for a {type(mechanism).__name__}, which draws anew at every call"
             )
-        about = release_key(key)
+        public = mechanism._inputs(options.get("clamp"), options.get("missing"))  # noqa: SLF001
+        about = release_key(key)._naming(public.named())  # noqa: SLF001
         charge = self._charge(about.label, mechanism.guarantee, mechanism.metadata())
         self._look(about, mechanism, charge, resume=again)
         reserve = partial(self._reserve, resume=again)
         with self._on_record(charge):
-            return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
+            return mechanism._release(values, reserve, key=about, resume=again, **options)  # noqa: SLF001
 
     def _recording(self, mechanism: Any, label: str, *, unpaid: bool) -> AbstractContextManager[None]:
         """Within, what is refused for its values is recorded as a refused attempt of this release.
@@ -241,7 +249,9 @@ class Ledger:
         def known(found: Reserved) -> None:
             where, kept = _continued(key.label, key.id, resume, found), self._kept(found)
             kind = BUCKETS if kept.kind == BUCKETS else kind_of(mechanism)
-            like = kept._replace(kind=kind, columns=records(by_column(mechanism)))  # shape and domain are not known yet
+            terms = kept.terms if key.terms is None else key.terms
+            columns = records(by_column(mechanism))
+            like = kept._replace(kind=kind, columns=columns, terms=terms)  # shape and domain are not known yet
             must_be_alike(key.label, where, like.unlike(kept) or self._dearer(found, charge))
 
         return self._store.look(charge, _hash(key.label), known)
@@ -418,10 +428,11 @@ class Ledger:
         return Ledger(file)
 
     @classmethod
-    def upgrade(cls, path: str | os.PathLike[str]) -> Ledger:
+    def upgrade(cls, path: str | os.PathLike[str], *, shared_with: str | int | None = None) -> Ledger:
         """Turn a ledger of format 1, by an earlier version of dpfast, into today's; then open it.
 
         Its budget and charges stay. Earlier versions of dpfast refuse it then.
+        shared_with: as of Ledger.
         Raises: LedgerError (no ledger of format 1, or damaged: then the file is as it was).
 
         >>> ledger = dpfast.Ledger("today.db", 1, create=True)
@@ -433,8 +444,8 @@ class Ledger:
         from dpfast.ledger.upgrade import upgrade
 
         file = _file(path)
-        upgrade(file)
-        return cls(file)
+        upgrade(file, _group_of(shared_with))
+        return cls(file, shared_with=shared_with)
 
     def metadata(self) -> dict[str, object]:
         """The budget, JSON-able, fractions as exact strings.
@@ -529,6 +540,21 @@ def _file(path: str | os.PathLike[str]) -> Path:
     if "\0" in name:
         raise ParameterError("path must be without null characters")
     return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
+
+
+def _group_of(shared_with: str | int | None) -> int | None:
+    """The group's number. Raises: DTypeError, ParameterError."""
+    if shared_with is None:
+        return None
+    if isinstance(shared_with, bool) or not isinstance(shared_with, str | int):
+        raise DTypeError(f"shared_with must be a group's name or number, not {type(shared_with).__name__}")
+    try:
+        number = shared_with if isinstance(shared_with, int) else grp.getgrnam(shared_with).gr_gid
+    except (KeyError, ValueError):  # or a name with a null
+        raise ParameterError(f"shared_with must be a group of this system, got {shown(shared_with)}") from None
+    if not 0 <= number < 2**32 - 1:  # the next one leaves a group as it is
+        raise ParameterError(f"shared_with must be a group's number, 0 to 2**32 - 2, got {shown(shared_with)}")
+    return number
 
 
 def _budget(

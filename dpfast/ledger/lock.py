@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -29,29 +30,30 @@ PAUSE = 0.002  # seconds between two tries
 # SQLite's connections survive no fork: one thread at a time in a process, and a fork waits for it.
 # Only a fork by that very thread, as in a signal's handler, finds a lock held. The child's copy of
 # the lock would outlive its holder.
-_using = threading.RLock()
+using = threading.RLock()
 _files: WeakSet[FileIO] = WeakSet()
 
 
 def _in_child() -> None:
     for file in tuple(_files):
         file.close()  # which gives no lock back: the parent has the file open
-    _using.release()
+    using.release()
 
 
-os.register_at_fork(before=_using.acquire, after_in_parent=_using.release, after_in_child=_in_child)
+os.register_at_fork(before=using.acquire, after_in_parent=using.release, after_in_child=_in_child)
 
 
 @contextmanager
-def held(ledger: Path, patience: float) -> Iterator[None]:
+def held(ledger: Path, patience: float, like: Path | None = None) -> Iterator[None]:
     """Hold the lock of a ledger, whose path is without links, once others have given it back.
 
+    like: the file that tells whose the lock is, if one must be made; by default the ledger.
     Raises: LedgerError (it cannot be locked, or not in so many seconds).
     """
     end = time.monotonic() + patience
     while True:
-        with _using:
-            file = _taken(ledger)
+        with using:
+            file = _taken(ledger, like or ledger)
             if file is not None:
                 try:
                     yield
@@ -65,11 +67,11 @@ def held(ledger: Path, patience: float) -> Iterator[None]:
         time.sleep(PAUSE)
 
 
-def _taken(ledger: Path) -> FileIO | None:
+def _taken(ledger: Path, like: Path) -> FileIO | None:
     """The locked file; None while others hold it, or where it was replaced meanwhile."""
     name, mine = f"{ledger}.lock", False
     try:
-        file = FileIO(name, opener=partial(_opened, ledger))  # which is closed where Ctrl-C loses it
+        file = FileIO(name, opener=partial(_opened, ledger, like))  # which is closed where Ctrl-C loses it
         _files.add(file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,16 +98,24 @@ def _is_ledger(file: Path) -> bool:
     return begins.startswith(b"SQLite format 3\0") and begins[68:] == MARK
 
 
-def _opened(ledger: Path, name: str, _: int) -> int:
-    """A descriptor of the file, which is made if it is not there, for the ledger's owner alone."""
+def _opened(ledger: Path, like: Path, name: str, _: int) -> int:
+    """A descriptor of the file, which is made if it is not there, for those who may charge."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link is followed, no pipe waited for
     try:
         return os.open(name, flags)
     except FileNotFoundError:
         if ledger.exists() and not _is_ledger(ledger):  # no lock is left beside a file that is named by mistake
             raise LedgerError(f"{ledger} is not a ledger of dpfast") from None
+        about, user = like.stat() if like.exists() else None, os.geteuid()
+        if about is not None and user not in (about.st_uid, 0):  # whose lock others would refuse
+            raise LedgerError(
+                f"{ledger} has no lock: its owner makes one by `dpfast ledger verify {ledger}`; nothing was released"
+            ) from None
         descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600)
-    if os.geteuid() == 0 and ledger.exists():  # else root, who only looks, would lock the owner out
-        owner = ledger.stat()
-        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    if about is not None:
+        if user == 0:  # else root, who only looks, would lock the owner out
+            os.fchown(descriptor, about.st_uid, about.st_gid)
+        if about.st_mode & stat.S_IWGRP:
+            os.fchown(descriptor, -1, about.st_gid)
+            os.fchmod(descriptor, 0o660)
     return descriptor

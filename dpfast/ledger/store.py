@@ -17,10 +17,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import compress
@@ -29,7 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import BudgetExhausted, LedgerError
-from dpfast.ledger.lock import MARK, held
+from dpfast.ledger import place
+from dpfast.ledger.lock import MARK, PAUSE, held, using
 from dpfast.ledger.table import Entry
 from dpfast.privacy import formatting
 from dpfast.release.key import encode
@@ -50,6 +52,7 @@ KEPT: dict[tuple[str, ...], slice] = {
 }
 CHARGE, REFUSED = "charge", "refused"  # the kinds of rows; what is refused for its values costs nothing
 PATIENCE = 30.0  # seconds to wait while others write
+TRIES = 100  # to copy what others write
 MOST_BITS = 1024  # in the denominator of a sum, before charges are rounded
 FINEST = 1074  # bits after the point of a rounded charge, as doubles have
 SLIGHT = Fraction(1, 10**9)  # what is short by less is short by the rounding of a float
@@ -120,9 +123,13 @@ class State(NamedTuple):
     digest: bytes
 
 
-def create(path: Path, terms: Terms) -> None:
-    """Make a ledger, over nothing that is there. Raises: LedgerError."""
-    with _appearing(path) as made, _opened(made, path) as connection:
+def create(path: Path, terms: Terms, group: int | None = None) -> None:
+    """Make a ledger, over nothing that is there. group: whose members share it.
+
+    Raises: LedgerError.
+    """
+    with _appearing(path, group) as made, _opened(made, path) as connection:
+        place.check_folder(path, group)
         connection.execute("BEGIN IMMEDIATE")
         lay_out(connection, terms, secrets.token_bytes(16))
         connection.execute("COMMIT")
@@ -142,34 +149,37 @@ def lay_out(connection: Connection, terms: Terms, identity: bytes) -> Terms:
 
 
 class Store:
-    """A ledger's file. Reads raise LedgerError: no ledger, damaged, locked, another one by now."""
+    """A ledger's file. Reads raise LedgerError: no ledger, damaged, locked, another one by now.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with _reading(path) as connection:
+    group: the id of the one whose members share it.
+    """
+
+    def __init__(self, path: Path, group: int | None = None) -> None:
+        self.path, self._group = path, group
+        with _reading(path, group) as connection:
             self.terms = _terms(connection, path)
             _state(connection, path, self.terms)
 
     def entries(self) -> list[Entry]:
         """All charges, checked one by one."""
-        with _reading(self.path) as connection:
+        with _reading(self.path, self._group) as connection:
             self._same(connection)
             return _entries(connection, self.path, self.terms)
 
     def spent(self) -> Amounts:
-        with _reading(self.path) as connection:
+        with _reading(self.path, self._group) as connection:
             return self._same(connection).spent
 
     def verify(self) -> int:
         """Check the whole file, which opening does not; the number of charges."""
-        with _reading(self.path) as connection:
+        with _reading(self.path, self._group) as connection:
             self._same(connection)
             return whole(connection, self.path)
 
     def copy(self, target: Path) -> None:
         """Copy the ledger at one moment, wholly checked; an existing file is never replaced."""
         with _appearing(target) as made, _opened(made, target) as copied:
-            with _reading(self.path) as connection:
+            with _reading(self.path, self._group) as connection:
                 self._same(connection)
                 connection.backup(copied)
             whole(copied, self.path)
@@ -181,7 +191,7 @@ class Store:
             would, and nobody could pay: what is public is said whatever the values are.
         """
         nothing = charge._replace(amounts=(Fraction(0),) * len(charge.amounts))
-        with writing(self.path) as connection:
+        with writing(self.path, self._group) as connection:
             before = self._same(connection)
             if unpaid:
                 self._afford(before, charge)
@@ -192,7 +202,7 @@ class Store:
 
         Raises: BudgetExhausted, LedgerError; all uncharged unless the disk failed.
         """
-        with writing(self.path) as connection:
+        with writing(self.path, self._group) as connection:
             before = self._same(connection)
             move(connection, self.terms, self._charge(connection, before, charges, None))
 
@@ -202,7 +212,9 @@ class Store:
         known: is told of the reservation that is there, if there is one, and raises unless it is
             this. Raises: as charge.
         """
-        with writing(self.path) as connection:
+        if _kept_out(self.path, self._group)[1] and self.look(charge, reservation.label, known):
+            return  # it draws again what is reserved, and writes nothing
+        with writing(self.path, self._group) as connection:
             before = self._same(connection)
             found = _reserved(connection, self.path, self.terms, reservation.label)
             if found is not None:
@@ -214,12 +226,14 @@ class Store:
 
     def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], object]) -> bool:
         """As reserve, and writes nothing. Whether the label is there; else the budget suffices."""
-        with _reading(self.path) as connection:
+        with _connected(self.path, self._group, charges=False) as (connection, others):
+            connection.execute("BEGIN")
             before = self._same(connection)
             found = _reserved(connection, self.path, self.terms, label)
             if found is not None:
                 known(found)
                 return True
+            _chargeable(self.path, others)
             self._afford(before, charge)
         return False
 
@@ -281,28 +295,92 @@ def payable(amount: Fraction, total: Fraction) -> Fraction:
 
 
 @contextmanager
-def _connected(path: Path) -> Iterator[Connection]:
-    """Yield a connection to a ledger, under its lock; what it does not commit is undone."""
-    real = Path(os.path.realpath(path))  # whatever link leads to it, its lock and journal have one name
+def _connected(path: Path, group: int | None, *, charges: bool) -> Iterator[tuple[Connection, str | None]]:
+    """Yield a connection to a ledger, under its lock; what it does not commit is undone.
+
+    And what keeps charges out, in words, if anything does.
+    charges: whether the ledger itself is needed. Where others may change it or its folder, a look
+    goes to a copy, which rolls nothing back. Raises: LedgerError (also where a charge cannot go).
+    """
+    real = _real(path)
+    copies, found = _kept_out(path, group)
+    with ExitStack() as stack:
+        if not copies and not (found and place.cannot_wait(real)):
+            stack.enter_context(held(real, PATIENCE))
+            _found(path, real, locked=True)
+            copies = place.foreign(real, group)
+            found = found or copies
+        else:
+            copies = found
+        if charges:
+            _chargeable(path, found)
+        file = stack.enter_context(_copied(path, real)) if copies else real
+        yield stack.enter_context(_opened(file, path)), found
+
+
+def _real(path: Path) -> Path:
+    """Whatever link leads to a ledger, its lock and its journal have one name."""
+    return Path(os.path.realpath(path))
+
+
+def _kept_out(path: Path, group: int | None) -> tuple[str | None, str | None]:
+    """Why a ledger is read from a copy, and why it is not charged, in words, if it is so."""
+    real = _real(path)
     _found(path, real, locked=False)
-    with held(real, PATIENCE):
-        _found(path, real, locked=True)
-        with _opened(real, path) as connection:
-            yield connection
+    others = place.others(path, real, group)
+    return others, others or place.closed(real)
+
+
+def _chargeable(path: Path, found: str | None) -> None:
+    """Raises: LedgerError, if something was found of where the ledger lies."""
+    if found:
+        raise LedgerError(f"{path} may be read and not charged: {found}; nothing was released")
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[Connection]:
+def _copied(path: Path, real: Path) -> Iterator[Path]:
+    """Yield a private copy of a ledger that others may change, as it stood between two charges."""
+    journal = f"{real}-journal"
+    with ExitStack() as stack:
+        stack.enter_context(using)  # closing a file drops SQLite's locks of it
+        try:
+            made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpfast-")), "ledger")
+            for _ in range(TRIES):
+                before = _looks(real)
+                shutil.copyfile(real, made)
+                if before == _looks(real):
+                    break
+                time.sleep(PAUSE)
+            else:
+                raise LedgerError(f"{path} is being written again and again; nothing was released")
+        except OSError as error:
+            raise LedgerError(f"cannot copy {path}: {error.strerror}; nothing was released") from None
+        try:
+            yield made
+        except LedgerError as error:
+            if "is damaged" in str(error) and os.path.lexists(journal):
+                raise LedgerError(f"{error}; {journal} is there: a charge was not finished") from None
+            raise
+
+
+def _looks(file: Path) -> tuple[object, ...]:
+    """What a charge changes of a file, and of what is beside it."""
+    about = file.stat()
+    return about.st_ino, about.st_size, about.st_mtime_ns, os.path.lexists(f"{file}-journal")
+
+
+@contextmanager
+def _reading(path: Path, group: int | None) -> Iterator[Connection]:
     """The same, for several looks at one state."""
-    with _connected(path) as connection:
+    with _connected(path, group, charges=False) as (connection, _):
         connection.execute("BEGIN")
         yield connection
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Connection]:
+def writing(path: Path, group: int | None) -> Iterator[Connection]:
     """The same, for a change that is on the disk when the block is left."""
-    with _connected(path) as connection:
+    with _connected(path, group, charges=True) as (connection, _):
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA fullfsync = ON")
         connection.execute("BEGIN IMMEDIATE")
@@ -348,8 +426,11 @@ def _opened(file: Path, called: Path) -> Iterator[Connection]:
 
 
 @contextmanager
-def _appearing(path: Path) -> Iterator[Path]:
-    """Yield an empty file to fill; it then appears at path, whole, its owner's, over nothing."""
+def _appearing(path: Path, group: int | None = None) -> Iterator[Path]:
+    """Yield an empty file to fill; it then appears at path, whole, its owner's, over nothing.
+
+    group: whose members may write to it, too.
+    """
     path = Path(os.path.realpath(path.parent), path.name)
     for name in (f"{path}-journal", path):  # a journal would undo in the new ledger what was not complete in the old
         if os.path.lexists(name):
@@ -358,9 +439,12 @@ def _appearing(path: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".dpfast-") as folder:
             made = Path(folder, "ledger")
             made.touch(mode=0o600)
+            if group is not None:
+                os.chown(made, -1, group)
+                made.chmod(0o660)
             yield made
             _flush(made)
-            with held(path, PATIENCE):  # so that nobody sees it under two names
+            with held(path, PATIENCE, like=made):  # so that nobody sees it under two names
                 path.hardlink_to(made)  # which, unlike a rename, never replaces what is there
                 made.unlink()
             _flush(path.parent)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 
-def upgrade(path: Path) -> None:
+def upgrade(path: Path, group: int | None) -> None:
     """Write a ledger of format 1 anew in its place, in one transaction, after checking all of it.
 
     A new file over it would lose the charge of a process that waits for the old one.
     Raises: LedgerError; then the file is as it was.
     """
-    with store.writing(path) as connection:
+    with store.writing(path, group) as connection:
         header = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
         if header != [store.APPLICATION, 1]:
             raise LedgerError(f"{path} is not a ledger of format 1")

@@ -17,7 +17,7 @@ from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
-from dpfast.privacy.inputs import NOTHING, inputs
+from dpfast.privacy.inputs import NOTHING, Inputs, inputs
 from dpfast.privacy.parameters import exact_positive, flag, probability, whole
 from dpfast.release.arrays import INT64, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
 from dpfast.release.blocks import Blocks
@@ -276,6 +276,12 @@ class Releasing(Mechanism, Payable):
     def _decide(self, width: int, stream: _native.StreamKey, *draw: Any) -> Any:
         """A draw that C does not decide, by intervals."""
 
+    def _inputs(self, clamp: object, missing: object) -> Inputs:
+        """Raises: DTypeError, ParameterError."""
+        if missing is None and clamp is None:
+            return NOTHING
+        return inputs(clamp, missing, self._cell_squared, integers=self.INTEGERS)
+
     def release(
         self,
         values: npt.ArrayLike,
@@ -398,9 +404,7 @@ class Releasing(Mechanism, Payable):
         charge: what a ledger does as the second, or it raises. Under a key it is given the seal.
         """
         # Prepare: what can be wrong is found here.
-        public = NOTHING
-        if missing is not None or clamp is not None:
-            public = inputs(clamp, missing, self._cell_squared, integers=self.INTEGERS)
+        public = self._inputs(clamp, missing)
         if threads is not None:
             threads = whole("threads", threads, 1)
         if constant_time is not False:
@@ -420,7 +424,7 @@ class Releasing(Mechanism, Payable):
         if key is not None or names is not None or resume is not False:
             if not (key is None or out is None or disjoint(np.asarray(values), out)):  # a clamp has made a copy
                 raise ParameterError("out must not be values themselves under a key: no retry could read them again")
-            self._sealed(job, constant_work, plan, threads, charge, key, names, resume, unseen=out is None)
+            self._sealed(job, public, constant_work, plan, threads, charge, key, names, resume, unseen=out is None)
             return job.out if job.out.ndim or out is not None else job.out[()]
         if (charge is not None or out is not None) and isinstance(job, RealJob):
             check_finite(job, final=charge is not None)
@@ -445,6 +449,7 @@ class Releasing(Mechanism, Payable):
     def _sealed(
         self,
         job: Job | RealJob,
+        public: Inputs,
         constant_work: bool,
         plan: _native.Plan,
         threads: int | None,
@@ -459,7 +464,8 @@ class Releasing(Mechanism, Payable):
         if key is None:
             what = "resume is" if names is None else "names are"
             raise ParameterError(f"{what} for a release under a key, and there is no key")
-        task = _seals().task_of(key, self, reserve, resume=resume is not False and flag("resume", resume))
+        again = resume is not False and flag("resume", resume)
+        task = _seals().task_of(key, self, reserve, public.named(), resume=again)
         blocks = Blocks(
             job,
             plan.address,

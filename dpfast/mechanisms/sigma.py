@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, gaussian, parameters
-from dpfast.privacy.guarantee import Guarantee, searching, warn_if_weak
+from dpfast.privacy.guarantee import Guarantee, searching, warn_if_weak, with_epsilon
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, ratio, written
-from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, root_above
+from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, across_parts, root_above
 
 NO_SENSITIVITY = "sensitivity must be given: this mechanism was made from sigma alone"
 
@@ -54,7 +54,6 @@ class Sigma(Record):
     releases: int = written(metadata=_several(int), words=_several(str), init=False)
 
     GDP: ClassVar[bool] = False  # whether rho is that of real Gaussian noise
-    BY_CELLS: ClassVar[bool] = True  # equal noise on each cell, by itself
     _RANGE: ClassVar[dict[str, float]] = {}  # least and most sigma, where calibrate's own do not serve
 
     @staticmethod
@@ -169,6 +168,20 @@ class Sigma(Record):
             unit=change.unit,
             add_remove=known,
         )
+
+    def _across_parts(self) -> Guarantee | None:
+        """What equal releases of disjoint parts promise: the noise is the same on all cells.
+
+        Where `cells` bounds a part and not the whole, epsilon is the least for the delta by the law
+        itself, and not below the one that sigma was found for. None if nothing is known.
+        """
+        change = across_parts(self._known(None))
+        found = self._guarantee(change)
+        if change == self.sensitivity or found.epsilon is None or found.delta is None:
+            return found
+        delta_of = partial(self._delta, sensitivity=change, sigma_squared=self.sigma_squared)
+        epsilon = gaussian.least_epsilon(delta_of, found.rho, found.delta)
+        return None if epsilon is None else with_epsilon(found, max(epsilon, found.epsilon), found.delta)
 
     def group(self, size: int) -> Guarantee:
         """`guarantee.group(size)`, with the delta of the law itself if that is less.

@@ -52,9 +52,9 @@ def compose(
         inside a part, or leave one part and enter another: the result is the largest of each
         figure, or the two largest of the parts' `add_remove`, if more (or the epsilon that their
         rho implies, if that is less); a part that does not know it is refused. Equal Gaussians are
-        one mechanism, on the cells of all parts. With adjacency="substitution" for parts that hold
-        under add-remove, a unit that is replaced inside a part is removed and added: the result is
-        `group(2)` of the largest.
+        one mechanism, on the cells of all parts; `cells` of their Sensitivity bounds one part
+        alone. With adjacency="substitution" for parts that hold under add-remove, a unit that is
+        replaced inside a part is removed and added: the result is `group(2)` of the largest.
     by="advanced": epsilon for a total `delta`, for parts that are fixed beforehand: sum of e
         tanh(e/2) + sqrt(2 ln(1/d) sum of e^2), where 1 - delta = (1 - d) product of (1 - delta_i);
         or the sum of the epsilons, if it is less. Source: [KOV15] Theorem 3.5, sharper than
@@ -259,8 +259,8 @@ def _parallel(parts: Sequence[Any], promised: Sequence[Guarantee], adjacency: st
             "parts must hold for adding and removing a unit, too, for a unit may leave one part and enter another: give "
             "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with add_remove=Guarantee(…)"
         )
-    if _by_cells(parts[0]) and all(part == parts[0] for part in parts[1:]):
-        return promised[0]  # it is one mechanism, on the cells of all parts
+    if len(parts) > 1 and all(part == parts[0] for part in parts[1:]) and (whole := _by_cells(parts[0])):
+        return whole
     inside = _sums(promised, 1)
     sums = [
         None if one is None or two is None else max(one, two)
@@ -269,9 +269,13 @@ def _parallel(parts: Sequence[Any], promised: Sequence[Guarantee], adjacency: st
     return _of(sums, [*promised, *known], add_remove=_of(_sums(known, 1), known))
 
 
-def _by_cells(part: object) -> bool:
-    """Whether the part adds equal noise to every cell, each by itself."""
-    return isinstance(part, Record) and getattr(part, "BY_CELLS", False)
+def _by_cells(part: object) -> Guarantee | None:
+    """What equal parts promise as one mechanism on the cells of all, if the part can say it.
+
+    It can if it adds equal noise to every cell, each by itself.
+    """
+    across: Callable[[], Guarantee | None] | None = getattr(part, "_across_parts", None)
+    return across() if isinstance(part, Record) and across else None
 
 
 def _across(known: Sequence[Guarantee], epsilon: Fraction | None, delta: Fraction | None) -> list[Fraction | None]:

@@ -149,6 +149,26 @@ def near(value: Fraction) -> float:
     return float(max(Fraction(1, 2**900), min(value, Fraction(2**900))))
 
 
+def least_epsilon(delta_of: Callable[[Fraction], float | Fraction], rho: Fraction, delta: Fraction) -> Fraction | None:
+    """The least epsilon found, a double, with delta_of(epsilon) <= delta; None if there is none.
+
+    delta_of: a bound for noise that is rho-zCDP, no larger than that of zCDP. It falls with
+        epsilon, and proves what is returned.
+    """
+    if rho == 0:
+        return rho
+    about, log = near(rho), math.log(delta.denominator) - math.log(delta.numerator)
+    low, high = 0.0, (about + 2 * math.sqrt(about * log)) * (1 + 2.0**-40)  # [BS16] has it, but for rounding
+    if not delta_of(Fraction(high)) <= delta:
+        return None
+    if delta_of(Fraction(low)) <= delta:
+        high = low
+    while high - low > high * 2.0**-40:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_of(Fraction(middle)) <= delta else (middle, high)
+    return Fraction(high)
+
+
 # ------------------------------------------------------------------ the real law
 
 

@@ -208,11 +208,14 @@ class Guarantee(Record):
         if self.epsilon is not None and self.delta is not None and self.delta <= wanted:
             found["sum"] = self.epsilon
         if wanted > self.rho_delta:
-            found["mu" if self.gdp else "rho"] = self._least_epsilon(wanted - self.rho_delta, delta)
+            least = gaussian.least_epsilon(self._delta_of_rho, self.rho, wanted - self.rho_delta)
+            if least is None:
+                raise ParameterError(f"delta must be one that doubles can find an epsilon for, got {shown(delta)}")
+            found["mu" if self.gdp else "rho"] = least
         if not found:
             raise ParameterError(f"delta must be above what the parts' own deltas come to, got {shown(delta)}")
-        least = min(found, key=found.__getitem__)
-        return with_epsilon(self, found[least], wanted, least)
+        by = min(found, key=found.__getitem__)
+        return with_epsilon(self, found[by], wanted, by)
 
     def delta_at(self, epsilon: Real) -> Fraction:
         """The least delta that is proved for this epsilon: the inverse of `approximate`.
@@ -236,25 +239,6 @@ class Guarantee(Record):
         if self.gdp:
             return Fraction(gaussian.gaussian_delta(epsilon, 2 * self.rho, Fraction(1)))
         return Fraction(gaussian.delta_of_zcdp(self.rho, epsilon))
-
-    def _least_epsilon(self, rest: Fraction, delta: Real) -> Fraction:
-        rho = self.rho
-
-        def enough(epsilon: float) -> bool:
-            return self._delta_of_rho(Fraction(epsilon)) <= rest
-
-        if rho == 0:
-            return rho
-        near, log = gaussian.near(rho), math.log(rest.denominator) - math.log(rest.numerator)
-        low, high = 0.0, (near + 2 * math.sqrt(near * log)) * (1 + 2.0**-40)  # [BS16] has it, but for rounding
-        if not enough(high):
-            raise ParameterError(f"delta must be one that doubles can find an epsilon for, got {shown(delta)}")
-        if enough(low):
-            high = low
-        while high - low > high * 2.0**-40:
-            middle = (low + high) / 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return Fraction(high)
 
     def posterior(self, prior: Real) -> tuple[float, float]:
         """The least and the largest belief in a statement about one unit after a release.

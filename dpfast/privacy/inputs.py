@@ -29,6 +29,11 @@ class Inputs(NamedTuple):
     clamp: Ends | None
     missing: Fraction | None
 
+    def named(self) -> dict[str, str]:
+        """Those that are given, as texts: terms of a seal, for they decide what the values are."""
+        ends = {} if self.clamp is None else {"clamp": ", ".join(map(str, self.clamp))}
+        return ends if self.missing is None else {**ends, "missing": str(self.missing)}
+
 
 NOTHING = Inputs(None, None)
 

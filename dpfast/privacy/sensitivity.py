@@ -379,6 +379,18 @@ def _keys(value: str) -> str:
     return value
 
 
+def across_parts(change: Sensitivity) -> Sensitivity:
+    """That of equal parts together, each of this Sensitivity, which knows what a unit contributes.
+
+    `cells` is the size of one part. A unit that leaves a part and enters another changes cells of
+    both, so nothing bounds how many there are in all.
+    """
+    if change.cells is None:
+        return change
+    about = {"adjacency": change.adjacency, "unit": change.unit, "signed": change.signed, "keys": change.keys}
+    return Sensitivity(*change.contributes, l1=change.contributed, **about)  # type: ignore[arg-type,misc]  # known
+
+
 def in_norm(
     norm: str, sensitivity: Real | Sensitivity, adjacency: str | None, unit: str | None, unknown: str
 ) -> tuple[Fraction, str, str]:

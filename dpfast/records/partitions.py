@@ -24,7 +24,7 @@ from dpfast.privacy.gaussian_threshold import Norms
 from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.record import ratio, written
-from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import Sensitivity, across_parts
 from dpfast.privacy.threshold import least_threshold
 from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
 from dpfast.release.key import encode, release_key
@@ -159,6 +159,11 @@ class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # 
         of = super()._guarantee(change)
         about: Any = {"adjacency": of.adjacency, "unit": of.unit, "add_remove": of.add_remove}
         return Guarantee(self.epsilon, self.delta, rho=of.rho, rho_delta=self.delta, **about)
+
+    def _across_parts(self) -> Guarantee | None:
+        """The guarantee, unless `cells` bounds a part: the threshold is that of one part alone."""
+        change = self._known(None)
+        return self.guarantee if across_parts(change) == change else None
 
     def group(self, size: int) -> Guarantee:
         """That of the guarantee: the law of the noise leaves out the threshold."""

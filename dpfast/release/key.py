@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LENGTH = 32
 ID_LENGTH = 16
+Terms: TypeAlias = tuple[tuple[str, str], ...]  # what a manifest names beside its columns
 How: TypeAlias = tuple[Path, str, str, str, tuple[Any, ...], dict[str, Any]]  # file, label, id, a method, its arguments
 _length = struct.Struct("<Q").pack
 
@@ -263,12 +264,22 @@ class ReleaseKey(_Secret):
     >>> noisy = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release([12, 0, 7], key=key)
     """
 
-    __slots__ = ("label", "place")
+    __slots__ = ("label", "place", "terms")
     secure: ClassVar[bool] = True
 
-    def __init__(self, secret: bytes, label: str, place: Path | None = None) -> None:
+    def __init__(self, secret: bytes, label: str, place: Path | None = None, terms: Terms | None = None) -> None:
+        """terms: of the seal, all that are known before the values are; None if none is."""
         super().__init__(secret)
-        self.label, self.place = label, place
+        self.label, self.place, self.terms = label, place, terms
+
+    def _naming(self, terms: Mapping[str, str], *known: Terms) -> ReleaseKey:
+        """The same key, whose seal names these terms, too. known: in a manifest's form already."""
+        from dpfast.release.seal import joined, named_terms
+
+        self._keyed("key id")  # refuses a blank key
+        return type(self)(
+            bytes(self._held), self.label, self.place, joined(self.terms or (), named_terms(terms), *known)
+        )
 
     def _file(self, what: str, *given: Any, **named: Any) -> How | None:
         """How a part of the key is made again from its file, if it has one."""
@@ -365,7 +376,7 @@ class ReleaseKey(_Secret):
             >>> seal.cost.epsilon
             Fraction(2, 1)
         """
-        from dpfast.release.seal import ARRAY, TABLE, Seal, by_column, checked, kind_of, manifest
+        from dpfast.release import seal as sealing
 
         if not isinstance(source, bytes):
             raise DTypeError(f"source must be bytes, not {type(source).__name__}")
@@ -373,12 +384,14 @@ class ReleaseKey(_Secret):
             given = tuple(digests)
         except TypeError:
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
-        columns = by_column(mechanism)
-        about = manifest(self.label, columns, kind_of(mechanism), shape, buckets=buckets, domain=domain, terms=terms)
-        if about.kind in (ARRAY, TABLE):  # blocks hide how many cells there are in all
+        columns, kind = sealing.by_column(mechanism), sealing.kind_of(mechanism)
+        named = self._naming({} if terms is None else terms).terms or ()
+        named = sealing.joined(named, sealing.inputs_of(given))
+        about = sealing.manifest(self.label, columns, kind, shape, buckets=buckets, domain=domain, terms=named)
+        if about.kind in (sealing.ARRAY, sealing.TABLE):  # blocks hide how many cells there are in all
             for each in columns.values():
                 each._check_cells(math.prod(about.size))  # noqa: SLF001
-        return Seal(self, columns, about, checked(about, self.id, given), source)
+        return sealing.Seal(self, columns, about, sealing.checked(about, self.id, given), source)
 
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"

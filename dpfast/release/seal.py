@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from dpfast import _native
 from dpfast.errors import DTypeError, KeyReuseError, OtherInputError, ParameterError
 from dpfast.privacy.parameters import shown, whole
 from dpfast.release.blocks import BLOCK, Blocks
-from dpfast.release.key import How, Part, ReleaseKey, encode, keyed, lock, read_again, release_key, warn_insecure
+from dpfast.release.key import How, Part, ReleaseKey, Terms, encode, keyed, lock, read_again, release_key, warn_insecure
 from dpfast.release.names import Names
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Manifest(NamedTuple):
     domain: str = ""  # SHA-256 of the public names of the rows in their order, in hexadecimal
     stream: int = _native.STREAM_VERSION
     version: int = VERSION
-    terms: tuple[tuple[str, str], ...] = ()  # what else decides which noise meets which cell: (name, value), by name
+    terms: Terms = ()  # what else decides which noise meets which cell: (name, value), by name
 
     def metadata(self) -> dict[str, object]:
         """JSON-able. Terms stand in it only where there are any."""
@@ -177,7 +178,7 @@ def manifest(
     *,
     buckets: int | None = None,
     domain: Any = None,
-    terms: Mapping[str, str] | None = None,
+    terms: Terms = (),
 ) -> Manifest:
     """Raises: DTypeError, ParameterError."""
     if not columns:
@@ -190,10 +191,10 @@ def manifest(
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
-    return Manifest(label, kind, records(columns), size, named, terms=named_terms({} if terms is None else terms))
+    return Manifest(label, kind, records(columns), size, named, terms=terms)
 
 
-def named_terms(terms: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def named_terms(terms: Mapping[str, str]) -> Terms:
     """The terms of a manifest; a long value, or one that looks like it, is told by its SHA-256.
 
     Raises: DTypeError, ParameterError.
@@ -205,6 +206,32 @@ def named_terms(terms: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         return tuple((name, _short(terms[name])) for name in sorted(terms))
     except UnicodeEncodeError:
         raise ParameterError("terms must be texts that UTF-8 can hold") from None
+
+
+def joined(*terms: Terms) -> Terms:
+    """All terms. Raises: ParameterError (two values of one name)."""
+    found: dict[str, str] = {}
+    for name, value in chain(*terms):
+        if found.setdefault(name, value) != value:
+            raise ParameterError(f"terms must not name {name!r:.60}, which is {found[name]!r:.80} already")
+    return tuple(sorted(found.items()))
+
+
+def input_terms(mechanism: Any, column: str, clamp: object, missing: object) -> Terms:
+    """The terms that say how the values of a column became those that are noised."""
+    public = mechanism._inputs(clamp, missing).named()  # noqa: SLF001  the seal's own door
+    return named_terms({f"{name} of {column!r}" if column else name: public[name] for name in public})
+
+
+def inputs_of(digests: tuple[BlockDigest, ...]) -> Terms:
+    """The terms of the inputs of all columns. Raises: DTypeError, ParameterError."""
+    found: dict[str, Terms] = {}
+    for each in digests:
+        if not isinstance(each, BlockDigest):
+            raise DTypeError(f"digests must be those of key.digester(…), not {type(each).__name__}")
+        if found.setdefault(each.column, each.inputs) != each.inputs:
+            raise ParameterError("digests must be made with one clamp and one missing for each column")
+    return tuple(chain(*found.values()))
 
 
 def _short(value: str) -> str:
@@ -244,6 +271,7 @@ class BlockDigest(NamedTuple):
     digest: bytes
     stream: int = _native.STREAM_VERSION
     version: int = VERSION
+    inputs: Terms = ()  # the clamp, and what stands for a missing value
 
     def __repr__(self) -> str:
         """Without the digest, and without the rows: how many a bucket has is private."""
@@ -294,7 +322,12 @@ class Digester(Part):
         """
         task = _Digesting(self._secret, self.column, whole("block", block, 0))
         self.mechanism._release(values, key=task, names=names, **self._inputs)  # noqa: SLF001  the seal's own door
-        return BlockDigest(self.id, self.column, task.block, task.rows, task.digest)
+        return BlockDigest(self.id, self.column, task.block, task.rows, task.digest, inputs=self.terms)
+
+    @property
+    def terms(self) -> Terms:
+        """What a seal of its digests names."""
+        return input_terms(self.mechanism, self.column, **self._inputs)
 
     def __repr__(self) -> str:
         return f"<Digester of {self.column or 'an array'}, key {self.id[:8]}>"
@@ -397,14 +430,9 @@ class Seal:
 
 
 def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], tuple[int, bytes]]:
-    """Rows and digest of each block by its place. key: its id.
-
-    Raises: DTypeError, ParameterError.
-    """
+    """Rows and digest of each block by its place. key: its id. Raises: ParameterError."""
     columns = {name for name, _ in about.columns}
     for each in digests:
-        if not isinstance(each, BlockDigest):
-            raise DTypeError(f"digests must be those of key.digester(…), not {type(each).__name__}")
         if each.key != key:
             raise ParameterError(
                 f"digests must be made under the key of {about.label!r}, and one is of another label or key"
@@ -568,8 +596,19 @@ class Sealed:
             raise ParameterError("key and resume must be left out: a sealed key is both")
         at, name = whole("block", block, 0), self._column(column)
         self._columns[name]._check_options(options)  # noqa: SLF001  the door of sealed releases
+        self._check_inputs(name, options.get("clamp"), options.get("missing"))
         task = _Drawing(self, name, at)
         return self._columns[name]._release(values, key=task, names=names, **options)  # noqa: SLF001
+
+    def _check_inputs(self, column: str, clamp: object, missing: object) -> None:
+        """Raises: KeyReuseError (another clamp or missing than was sealed, whatever it changes)."""
+        given, sealed = dict(input_terms(self._columns[column], column, clamp, missing)), dict(self.manifest.terms)
+        for name in ("clamp", "missing"):
+            at = f"{name} of {column!r}" if column else name
+            if given.get(at) != sealed.get(at):
+                raise KeyReuseError(
+                    f"{self.manifest.label!r}: {name} must be as sealed, {sealed.get(at)}, got {given.get(at)}"
+                )
 
     def _column(self, column: str | None) -> str:
         name = next(iter(self._columns)) if column is None and len(self._columns) == 1 else column
@@ -652,17 +691,24 @@ class Whole(Task):
     """Seals, reserves and draws an array in one call."""
 
     def __init__(
-        self, key: ReleaseKey, mechanism: Any, reserve: Callable[[Seal], None] | None, *, resume: bool
+        self,
+        key: ReleaseKey,
+        mechanism: Any,
+        reserve: Callable[[Seal], None] | None,
+        inputs: Mapping[str, str],
+        *,
+        resume: bool,
     ) -> None:
         """reserve: what a ledger does; by default the record of this process."""
         self._key, self._mechanism = key, mechanism
+        self._terms = joined(key.terms or (), named_terms(inputs))
         self._reserve = reserve or partial(reserve_here, resume=resume)
 
     def take(self, blocks: Blocks) -> None:
         key, secret = self._key, self._key._keyed("block digest")  # noqa: SLF001
         found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
         columns = {"": self._mechanism}
-        about = Manifest(key.label, ARRAY, records(columns), blocks.shape)
+        about = Manifest(key.label, ARRAY, records(columns), blocks.shape, terms=self._terms)
         digests = {("", j): (about.rows(j), digest) for j, digest in enumerate(found)}
         seal = Seal(key, columns, about, digests)
         self._reserve(seal)
@@ -670,6 +716,8 @@ class Whole(Task):
         blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
 
 
-def task_of(key: object, mechanism: Any, reserve: Callable[[Seal], None] | None, *, resume: bool) -> Task:
+def task_of(
+    key: object, mechanism: Any, reserve: Callable[[Seal], None] | None, inputs: Mapping[str, str], *, resume: bool
+) -> Task:
     """What a release does under a key; or the key is a task already. Raises: DTypeError."""
-    return key if isinstance(key, Task) else Whole(release_key(key), mechanism, reserve, resume=resume)
+    return key if isinstance(key, Task) else Whole(release_key(key), mechanism, reserve, inputs, resume=resume)

@@ -48,6 +48,7 @@ class ArrowSource:
         kinds = [_plain(self.schema.field(place).type) for place in self.places]
         self.dtypes = [wanted.dtype or (_real_dtype(kind) if wanted.real else INT64) for kind in kinds]
         self.raw = self.schema  # the file's own
+        self._order = b""  # in which sorted rows were read last, by their places in the file
         try:
             self.schema = passed.cleaned(self.raw, self.places, keep=keep_metadata)
         except NotImplementedError as error:
@@ -72,9 +73,9 @@ class ArrowSource:
         """The digest of the file as it is now: its cells lie compressed, and in no order.
 
         For a folder the names of its files are in it. How texts are read is in it where it is not
-        as usual.
+        as usual, and the order of rows where it is not the file's.
         """
-        found = blake3(self.style.sealed())
+        found = blake3(self.style.sealed() + self._order)
         with reading(self.path, self.form):
             for path in self.reader.paths:
                 if path != self.path:
@@ -103,6 +104,7 @@ class ArrowSource:
             held.append(batch)
         table = pa.Table.from_batches(held, self.raw).unify_dictionaries()
         order = passed.in_order([table.column(place) for place in self.sort_by])
+        self._order = order.tobytes()
         for batch in table.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=rows):
             yield batch, batch.num_rows / table.num_rows
 

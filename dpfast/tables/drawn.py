@@ -93,21 +93,24 @@ class Sealing:
         """
         self._table, self._columns, self._ledger, self._resume = table, columns, ledger, resume
         self._mechanisms = {each.name: each.mechanism for each in columns}
-        self.again = ledger.expect(key, self._mechanisms, resume=resume)  # before much is read
+        self._digesters = [
+            key.digester(
+                each.mechanism, column=each.name, clamp=each.options.get("clamp"), missing=each.options.get("missing")
+            )
+            for each in columns
+        ]
+        key = key._naming({}, *[each.terms for each in self._digesters])  # noqa: SLF001  compared before much is read
+        self.again = ledger.expect(key, self._mechanisms, resume=resume)
         self._key, self._threads, self._paid, self._tried = key, threads, paid, tried
 
     def digest(self) -> Iterator[float]:
         """The first pass; yields how many bytes of the file are done. Then there is a manifest."""
-        digesters = []
-        for each in self._columns:
-            inputs = {name: each.options.get(name) for name in ("clamp", "missing")}
-            digesters.append(self._key.digester(each.mechanism, column=each.name, **inputs))
 
         def digests(run: tuple[int, list[Column]]) -> list[Any]:
             at, cells = run
             return [
                 digester(at + j, block)
-                for digester, column, part in zip(digesters, self._columns, cells, strict=True)
+                for digester, column, part in zip(self._digesters, self._columns, cells, strict=True)
                 for j, block in enumerate(_blocks(column.usable(part)))
             ]
 

@@ -66,7 +66,8 @@ def tree(
     root: whether the total gets noise of its own. Without it the total is estimated from below.
     threads: as of a mechanism's release; one under a key.
     ledger: charged once, before any noise is drawn. label: for its history, without a key.
-    key, resume: as of a mechanism's release. Each level is a column of one seal.
+    key, resume: as of a mechanism's release. Each level is a column of one seal, which names the
+        groups, too.
 
     Sums are exact, and brought into int64 at the end, for an error would tell that they are large.
     Returns: a NoisyTree, which answers at no further cost.
@@ -98,7 +99,8 @@ def tree(
     shares = shares_of(shape, weights, workload, root=flag("root", root))
     noise = TreeNoise(shape, sensitivity, epsilon, delta, rho, shares)
     if key is not None:
-        noisy = _sealed(noise, leaves, release_key(key), ledger, resume=again)
+        secret = release_key(key)._naming(shape.terms)  # noqa: SLF001  the names of groups are public
+        noisy = _sealed(noise, leaves, secret, ledger, resume=again)
     elif ledger is not None:
         noisy = ledger.release(noise, leaves, label=label, threads=threads)
     else:

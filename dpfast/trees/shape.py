@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from hashlib import sha256
 from itertools import pairwise
@@ -50,6 +51,16 @@ class Shape:
     def digest(self) -> bytes:
         """Equal for equal shapes alone."""
         return sha256(self.first.astype("<i8", copy=False).data).digest()
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """What a seal names of it: the groups of each level, each with its first leaf."""
+        named = [
+            list(zip(names.tolist(), self.begins(level).tolist(), strict=True))
+            for level, names in enumerate(self.names)
+            if names is not None
+        ]
+        return {"levels": json.dumps(named, ensure_ascii=False)} if named else {}
 
     def level(self, nodes: npt.NDArray[Any], level: int) -> npt.NDArray[Any]:
         """The part of an array of all nodes that belongs to a level."""

@@ -62,4 +62,12 @@ MUTANTS = [
            'b""', "test_sealed.py -k without_terms"),
     Mutant("a seal without terms is encoded anew", "dpfast/release/seal.py", ' for term in self.terms]) if self.terms else b""', " for term in self.terms])",
            "test_sealed.py -k 'without_terms or golden'"),
+    Mutant("the clamp of an array is not sealed", "dpfast/mechanisms/mechanism.py", "task_of(key, self, reserve, public.named()", "task_of(key, self, reserve, {}",
+           "test_sealed.py -k whatever_they_change"),
+    Mutant("the clamp of a column is not sealed", "dpfast/release/seal.py", "task.digest, inputs=self.terms)", "task.digest)",
+           "test_sealed.py -k clamp_of_a_column"),
+    Mutant("blocks of a column have clamps of their own", "dpfast/release/seal.py", "!= each.inputs:", "!= each.inputs and False:",
+           "test_sealed.py -k clamp_of_a_column"),
+    Mutant("a block is drawn with another clamp", "dpfast/release/seal.py", "if given.get(at) != sealed.get(at):", "if False:",
+           "test_sealed.py -k clamp_of_a_column"),
 ]  # fmt: skip

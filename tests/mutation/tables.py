@@ -6,6 +6,12 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
+    Mutant("the order of rows is not a term of a file's seal", "dpfast/cli/privatize.py", "ensure_ascii=False)} if sort_by else {}", "ensure_ascii=False)} if False else {}",
+           "test_privatize_again.py -k another_order"),
+    Mutant("the order of rows is not in a file's digest", "dpfast/tables/arrow_file.py", "self._order = order.tobytes()", "self._order = b''",
+           "test_privatize_again.py -k order_of_rows_is_in_the_digest"),
+    Mutant("the clamp of a file is compared once it is read", "dpfast/tables/drawn.py", "key = key._naming({}, *[each.terms for each in self._digesters])", "pass",
+           "test_privatize_again.py -k another_clamp"),
     Mutant("an output has its name before it is on the disk", "dpfast/tables/atomic_write.py", "    os.fsync(file.fileno())", "    pass",
            "test_atomic_write.py -k after_they_are_on_disk"),
     Mutant("others may read an output that is not whole", "dpfast/tables/atomic_write.py", "_nameless(directory, 0o600)", "_nameless(directory, 0o644)",

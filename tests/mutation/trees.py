@@ -6,6 +6,10 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
+    Mutant("the names of a tree's groups are not sealed", "dpfast/trees/release.py", "release_key(key)._naming(shape.terms)", "release_key(key)",
+           "test_trees.py -k names_of_groups"),
+    Mutant("the names of a tree's higher groups are not sealed", "dpfast/trees/shape.py", "enumerate(self.names)", "enumerate(self.names[:2])",
+           "test_trees.py -k names_of_groups"),
     Mutant("the shares of a tree's levels add up to more", "dpfast/trees/noise.py", "DiscreteLaplace(total * part / sum(parts), change)",
            "DiscreteLaplace(total * part, change)", "test_trees.py -k 'small_worlds or add_up_exactly'"),
     Mutant("a sum of leaves runs over", "dpfast/kernels/node_sums.py", "    if high > _LOW >> 1:", "    if False:", "test_trees.py -k saturate"),
