@@ -146,8 +146,8 @@ ARRAY = {
     "dtype": free({"dtype": "int64"}),
     "lower": free({"lower": -(2**62)}),
     "upper": free({"upper": 2**62}),
-    "clamp": free({"clamp": (0, 9)}),  # it moves no value here; where it does, the values are others
-    "missing": free({"missing": 0}),
+    "clamp": sealed({"clamp": (0, 9)}),
+    "missing": sealed({"missing": 0}),
     "constant_time": free({"constant_time": True}),
     "mechanism": sealed({"mechanism": OTHER}, {"mechanism": dpfast.DiscreteGaussian(10**9, sensitivity=dpfast.Sensitivity(1, 1))}),
 }  # fmt: skip
@@ -275,7 +275,7 @@ def blocks(
     size = {"domain": domain} if domain is not None else {"buckets": buckets} if buckets else {"shape": shape}
     made = world.key.seal(columns, [found], **size, terms=terms, source=source)
     drawing = world.ledger.reserve(made, resume=True) if world.pays else made.without_ledger(resume=True)
-    noisy = drawing.release(0, values, names=names)
+    noisy = drawing.release(0, values, names=names, clamp=clamp, missing=missing)
     return dict(zip(NAMES if names is None else names, _plus(noisy, values), strict=True))
 
 
@@ -284,8 +284,8 @@ BLOCKS = {
     "names": private({"names": traded(NAMES)}, {"names": None}),
     "column": sealed({"column": "n"}),
     "mechanism": sealed({"mechanism": OTHER}),
-    "clamp": free({"clamp": (0, 9)}),
-    "missing": free({"missing": 0}),
+    "clamp": sealed({"clamp": (0, 9)}),
+    "missing": sealed({"missing": 0}),
     "shape": sealed({"shape": (10, 100)}),
     "domain": sealed({"domain": NAMES}),
     "buckets": sealed({"buckets": 1}),
@@ -471,8 +471,8 @@ PRIVATIZE = {
     "--epsilon-is": free(),  # of several columns alone
     "--lower": free({"--lower": -(2**62)}),
     "--upper": free({"--upper": 2**62}),
-    "--clamp": free({"--clamp": (0, 9)}),
-    "--missing": free({"--missing": 0}),
+    "--clamp": sealed({"--clamp": (0, 9)}),
+    "--missing": sealed({"--missing": 0}),
     "--sort-by": sealed({"--sort-by": "a"}, {"--sort-by": "b"}),
     "--keep-metadata": free({"--keep-metadata": True}),
     "--constant-time": free({"--constant-time": True}),
@@ -539,7 +539,7 @@ COMMAND = {
     "--jointly": free({"--intervals": True, "--jointly": True}),
 }  # fmt: skip
 # What reads or shows, and takes no noise to a cell.
-SHOWS = {"--resume", "--verify", "--explain", "--force", "--quiet", "--threads", "--metadata", "--report", "--report-title",
+SHOWS = {"--shared-with", "--resume", "--verify", "--explain", "--force", "--quiet", "--threads", "--metadata", "--report", "--report-title",
          "--ledger", "--key-file", "--label"}  # fmt: skip
 
 DOORS = [
