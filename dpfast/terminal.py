@@ -101,8 +101,13 @@ class Bar:
 
     def show(self, done: float | None = None, text: str = "") -> None:
         """Show how much of the total is done, and what happens now."""
-        if not self.shows:
-            return
+        if self.shows:
+            try:
+                self._show(done, text)
+            except Exception:  # a terminal that has gone costs nobody a release
+                self.shows = False
+
+    def _show(self, done: float | None, text: str) -> None:
         if self._bar is None:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -119,5 +124,6 @@ class Bar:
 
     def close(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            with suppress(Exception):
+                self._bar.stop()
             self._bar = None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What times of calls tell of their noise: figures of ranks, and the loop that takes the times."""
+"""What times of calls tell of their noise: figures of ranks, and the loop that takes the times.
+
+Nothing is decided on a machine that does other work: `on_a_quiet_machine` measures this first.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,43 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from time import perf_counter_ns
+from time import perf_counter, perf_counter_ns, thread_time
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from scipy import stats
 
 TAIL = 1e-3
+NOISE = 0.05  # the largest share of its time that a thread may wait for others
+
+
+class Undecided(pytest.skip.Exception):
+    """A machine on which times tell nothing; a test that meets one is skipped."""
+
+
+def noise(seconds: float = 0.2) -> float:
+    """The share of its time for which a thread could work and did not, for others or a quota."""
+    begin, before = perf_counter(), thread_time()
+    while (passed := perf_counter() - begin) < seconds:
+        pass
+    return 1 - (thread_time() - before) / passed
+
+
+@contextmanager
+def on_a_quiet_machine() -> Iterator[None]:
+    """What is found here is decided: noise is measured before, and again where a check fails."""
+    _refuse_noise()
+    try:
+        yield
+    except AssertionError:
+        _refuse_noise()
+        raise
+
+
+def _refuse_noise() -> None:
+    if (found := noise()) > NOISE:
+        raise Undecided(f"not decided on this machine: noise {found:.1%}, at most {NOISE:.0%}")
 
 
 @contextmanager

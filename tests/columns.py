@@ -35,7 +35,9 @@ class Spy:
 
     def release(self, values: Any, **options: Any) -> Any:
         if type(values) is not np.ndarray:
-            return adapters.releaser(values, None)(self.release, values, {"dtype": None, "missing": None, **options})
+            return adapters.releaser(values, None)(
+                self.release, values, {"dtype": None, "missing": None, "columns": None, **options}
+            )
         self.given, self.made = values, (COUNTS if values.dtype.kind in "iu" else VALUES).release(values, **options)
         return self.made
 
@@ -195,7 +197,7 @@ def custom() -> Any:
 
 REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
     "arrow": [
-        (lambda: pa.table({"a": [91], "b": ["x"]}), "^column 1: a pyarrow column must hold integers or floats"),
+        (lambda: pa.table({"b": ["x"]}), "^column 0: a pyarrow column must hold integers or floats"),
         (lambda: pa.scalar(91), "not Int64Scalar$"),
         (lambda: pa.py_buffer(b"91"), "not Buffer$"),
         (lambda: pa.field("a", pa.int64()), "not Field$"),
@@ -217,7 +219,7 @@ REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: pa.RunEndEncodedArray.from_arrays([1], [91]), "not run_end_encoded"),
     ],
     "pandas": [
-        (lambda: pd.DataFrame({"a": [91], "b": ["x"]}), "^column 1: a Series must hold integers or floats"),
+        (lambda: pd.DataFrame({"b": ["x"]}), "^column 0: a Series must hold integers or floats"),
         (lambda: pd.Index([91]), "not Index: labels are kept as they are"),
         (lambda: pd.RangeIndex(91), "not RangeIndex: labels are kept as they are"),
         (lambda: pd.DataFrame({"a": [91]}).groupby("a"), "not DataFrameGroupBy"),
@@ -245,7 +247,7 @@ REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: pd.Series(pd.arrays.ArrowExtensionArray(pa.array([91]).dictionary_encode())), "not dictionary"),
     ],
     "polars": [
-        (lambda: pl.DataFrame({"a": [91], "b": ["x"]}), "^column 1: a Polars column must hold integers or floats"),
+        (lambda: pl.DataFrame({"b": ["x"]}), "^column 0: a Polars column must hold integers or floats"),
         (lambda: pl.LazyFrame({"a": [91]}), "not LazyFrame: collect it"),
         (lambda: pl.DataFrame({"a": [91]}).group_by("a"), "not GroupBy$"),
         (lambda: pl.Series([True]), "not Boolean$"),

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import tiers
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from proofs import set_mode_in
 from quick import QUICK
 
 from dpfast.testing import fixed_key
 
+pytest_plugins = ["skips"]
 collect_ignore = ["planted"]  # what test_extension.py puts into a copy of the tree
-settings.register_profile("untimed", deadline=None)  # else an example that loads numba fails by the clock
+# Else an example that loads numba fails by the clock, and so does one on a busy machine.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 

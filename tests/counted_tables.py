@@ -14,6 +14,7 @@ import peak_memory
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 import visits
 from visits import CAPS, KINDS, PHASES, SECRET, at_home, charges, files, job, same
 
@@ -91,7 +92,7 @@ class OutOfCore:
             assert one.hashes == other.hashes
 
     def test_a_table_of_counts_is_released_as_a_table(self, tmp_path) -> None:
-        """Its noise is that of the mechanism's own release, under one charge."""
+        """Its noise is that of the mechanism's own release with the same terms, for one charge."""
         home = at_home(tmp_path, "one", "other")
         rows, mechanism = cities(), dpfast.DiscreteLaplace(1, 1)
         jobs.release(
@@ -101,7 +102,8 @@ class OutOfCore:
         same(home, "one", "other")
         ordered = rows.sort_by("key")
         ledger = dpfast.Ledger(home / "other.db")
-        plain = ledger.release(mechanism, ordered["n"], key=key_of(home), names=ordered["key"], resume=True)
+        named = tiers.naming(key_of(home), self.dp.counted(self.of(rows), **terms(home, "other")).terms.public)
+        plain = ledger.release(mechanism, ordered["n"], key=named, names=ordered["key"], resume=True)
         assert found["key"].to_pylist() == ordered["key"].to_pylist()
         assert found["n"].to_pylist() == plain.to_pylist()
         assert charges(home, "other") == 1
@@ -306,6 +308,59 @@ class OutOfCore:
                 self.dp.bounded_counts(rows, **{"unit": "user", "key": key_of(home), "stage": home / "s", **KINDS["known"], **changed})  # fmt: skip
             assert str(SECRET)[:9] not in str(refused.value)
         assert not (home / "s" / verbs.FROZEN).exists()
+
+    casts = visits.ONE  # types of files that the engine reads as one
+
+    def of_files(self, folder: Path) -> Any:
+        """Rows of a folder of Parquet files."""
+        raise NotImplementedError
+
+    def test_people_of_two_types_are_refused_by_name(self, tmp_path) -> None:
+        home = at_home(tmp_path)
+        for i, types in enumerate(visits.TWO):
+            folder, _ = visits.two_types(tmp_path / f"{i}", *types)
+            with pytest.raises(DTypeError, match=f"user {visits.MIXED}"):
+                self.dp.bounded_counts(self.of_files(folder), **visits.ONCE, key=key_of(home), stage=home / "s")
+        assert not (home / "s" / verbs.FROZEN).exists()
+
+    def test_people_of_one_type_count_once(self, tmp_path) -> None:
+        home = at_home(tmp_path)
+        for i, types in enumerate([*self.casts, ("view", "view")]):
+            folder, tables = visits.two_types(tmp_path / f"{i}", *types)
+            forms = [self.of_files(folder), *([self.of(pa.concat_tables(tables))] if types[0] == types[1] else [])]
+            for rows in forms:
+                stage = home / f"{i} {rows is forms[0]}"
+                self.dp.bounded_counts(rows, **visits.ONCE, key=key_of(home), stage=stage)
+                assert pa.ipc.open_file(stage / tasks.name_of(0)).read_all()["n"].to_pylist() == [3, 0], types
+
+    def test_a_dictionary_takes_no_more_disk_than_its_texts(self, tmp_path, monkeypatch) -> None:
+        """A dictionary in each file of a shard would be as long as all of its names, in each."""
+        home, spilled, close = at_home(tmp_path), [0], out_of_core.Spill.__exit__
+
+        def exit_(spill: Any, *given: Any) -> None:
+            spilled[-1] += sum(file.tell() for file in spill._files if not file.closed)
+            close(spill, *given)
+
+        def take(spill: Any, place: int, works: Any = out_of_core.Spill.take) -> Any:
+            spilled[-1] += 0 if spill._writers[place] is None else spill._files[place].tell()
+            return works(spill, place)
+
+        monkeypatch.setattr(out_of_core.Spill, "__exit__", exit_)
+        monkeypatch.setattr(out_of_core.Spill, "take", take)
+        names = [f"the person of number {i:09}" for i in range(5000)]
+        texts = pa.table({"user": [names[i * 7 % 5000] for i in range(20_000)], "page": [i % 2 for i in range(20_000)]})
+        hashes = []
+        for i, rows in enumerate([self.of(texts), *self.coded(texts, names)]):
+            found = self.dp.bounded_counts(rows, **visits.ONCE, key=key_of(home), stage=home / f"{i}")
+            hashes.append(found.hashes)
+            spilled.append(0)
+        assert hashes.count(hashes[0]) == len(hashes) > 1
+        assert spilled[0] > 20_000 * 28
+        assert max(spilled) < 2 * spilled[0]
+
+    def coded(self, texts: pa.Table, names: list[str]) -> list[Any]:
+        """The same rows, whose people are of a type with a dictionary."""
+        raise NotImplementedError
 
     def failing(self) -> Any:
         """Rows of a query that fails at some of them, and says at which."""

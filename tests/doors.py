@@ -22,7 +22,7 @@ import dpfast
 from dpfast.mechanisms.laws import LAWS
 
 # Private values that stand nowhere else, so that a search for their digits or letters finds them.
-SECRET, VALUE, NAME, BYTES = 918_273_645, 9182736.375, "Quillfeather", b"Quillfeather, and more than it!!"
+SECRET, VALUE, NAME, BYTES = 918_273_645, 9182736.375, "Quillfeather", b"Quillfeather, and more than it!\xff"
 SEEN = re.compile(rf"9[_,]?1[_,]?8[_,]?2[_,]?7|{NAME}|{BYTES.hex()}", re.IGNORECASE)
 PRIVATE = {"counts", "values", "scores", "answers", "keys", "unit_ids"}  # whatever holds the people's data
 
@@ -39,6 +39,7 @@ OPTIONS = {
     "threads",
     "constant_time",
     "names",
+    "columns",
 }  # that the releases in HAND_ON hand on
 HAND_ON = {"BoundedHistogram.release", "Ledger.release"}
 OPEN_ENDED = {"ChaCha20.spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
@@ -72,8 +73,8 @@ GOOD: dict[str, Any] = {
     "monotonic": False, "n": 10, "n_children": 2, "noise": [0.0, 1.0], "noisy": [1.0, 2.0], "number": 7, "out": None,
     "outside": "drop", "p": 0.3, "add_remove": None, "gdp": False, "rho_delta": None, "own_delta": None, "releases": 1, "prior": 0.1, "q": [0.1, 0.9], "probability": 0.5, "records_per_unit": "up to",
     "release": dpfast.Guarantee(0.001, 1e-9), "reports": [0, 1, 1], "rho": None, "scale": 2, "scores": [SECRET, SECRET + 1],
-    "secret": b"x" * 32, "seed": None, "sensitivity": 1, "sigma": 100, "sigma_squared": None, "signed": False, "size": 3,
-    "squared": 2, "step": 1, "names": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "source": b"", "terms": None, "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
+    "secret": bytes(range(32)), "seed": None, "sensitivity": 1, "sigma": 100, "sigma_squared": None, "signed": False, "size": 3,
+    "squared": 2, "step": 1, "names": None, "columns": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "source": b"", "terms": None, "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
     "totals": [3.0, 7.0], "unit": "person", "unit_ids": ["u", str(SECRET), "u"], "upper": None,
     "value_discretization_interval": 1e-3, "values": np.array([SECRET + 0.5, SECRET + 1.5]), "zcdp": False,
     "AboveThreshold.run.answers": [SECRET, SECRET], "DiscreteGaussian.from_zcdp.rho": 0.1, "Gaussian.from_zcdp.rho": 0.1,
@@ -94,10 +95,11 @@ GOOD: dict[str, Any] = {
     "RandomizedResponse.release.answers": [0, 1, 1], "RandomizedResponse.two_coin.epsilon": None,
     "RandomizedResponse.two_coin.probability": 0.5, "Sensitivity.keys": "public", "Sensitivity.l1": None, "bounded_histogram.domain": None,
     "bounded_histogram.values": None, "bounded_histogram.granularity": None, "max_contributions": 2,
-    "BoundedHistogram.merged.parts": lambda: [bounded(key=dpfast.Key.from_bytes(bytes(32)).derive("q"))],
+    "BoundedHistogram.merged.parts": lambda: [bounded(key=dpfast.Key.from_bytes(bytes(range(32))).derive("q"))],
     "clip.lower": 0, "mean.noise": [MECHANISM] * 2, "variance.noise": [MECHANISM] * 3, "sums": [9, 5], "squares": [30, 20],
     **{f"{figure}.{name}": value for figure in ("mean", "variance") for name, value in {"counts": [3, 4], "lower": 0, "upper": 8, "granularity": 1}.items()},
-    "compose.adjacency": None, "Ledger.by": None, "shared_with": None, "calibrate.make": lambda: lambda spend: dpfast.DiscreteLaplace(spend, 1), "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
+    "compose.adjacency": None, "Ledger.by": None, "shared_with": None, "charge": False,
+    "Ledger.restored.key": lambda: dpfast.KeyFile.create(Path(tempfile.mkdtemp()) / "visits.key"), "Ledger.verify.key": None, "calibrate.make": lambda: lambda spend: dpfast.DiscreteLaplace(spend, 1), "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
     "consistent.cells": [[1.0, 2.0], [3.0, 4.0]], "dp_event.sensitivity": None, "privacy_loss_distribution.sensitivity": None,
     "fixed_point_sum.lower": -5, "fixed_point_sum.upper": 5, "fixed_point_sum.values": np.array([SECRET + 0.5, 1.5]),
     "begin": [0, 1], "end": [2, 3], "of_sums.sums": 3, "places": [0, 2], "level": 1, "branching": 2, "levels": None, "weights": None, "workload": None, "root": False,

@@ -138,7 +138,7 @@ class Fault:
         return True
 
 
-def until(there: Callable[[], bool], seconds: float = 60) -> None:
+def until(there: Callable[[], bool], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not there():
         assert time.monotonic() < end, "it does not come"

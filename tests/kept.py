@@ -171,6 +171,7 @@ def begun(folder: Path) -> Home:
     shutil.copytree(VECTORS, folder, dirs_exist_ok=True)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o700 if path.is_dir() else 0o600)
+    dpfast.Ledger.upgrade(folder / "budget.db")
     return Home(folder, resume=True)
 
 

@@ -12,7 +12,7 @@ import pytest
 from columns import COUNTS, VALUES, fixed
 from fresh import python
 
-from dpfast import DTypeError, Ledger, UnusableValuesError
+from dpfast import DTypeError, Ledger, ParameterError, UnusableValuesError
 from dpfast.adapters import arrow_capsules as at
 
 
@@ -58,9 +58,11 @@ def test_frames_of_pyarrow() -> None:
     batch = pa.record_batch({"a": pa.array([1, 2, 3], "int8"), "b": pa.array([4, 5, 6])})
     expected = dict(zip("ab", fixed(np.array([[2, 3], [5, 6]])).tolist(), strict=True))
     for made in (OfArray(batch.slice(1)), OfStream(pa.table(batch.slice(1)))):
-        assert {name: cells.tolist() for name, cells in fixed(made).items()} == expected
-    with pytest.raises(DTypeError, match="two have the same"):
-        COUNTS.release(OfArray(pa.record_batch([pa.array([1]), pa.array([2])], ["a", "a"])))
+        assert {name: cells.tolist() for name, cells in fixed(made, columns=["a", "b"]).items()} == expected
+    texts = pa.record_batch({"city": ["x", "y"], "n": [2, 3]})
+    assert fixed(OfArray(texts), columns=["n"])["n"].tolist() == fixed(np.array([[2, 3]]))[0].tolist()
+    with pytest.raises(ParameterError, match="^columns must name each column once, and one of that name alone"):
+        COUNTS.release(OfArray(pa.record_batch([pa.array([1]), pa.array([2])], ["a", "a"])), columns=["a"])
     with pytest.raises(DTypeError, match="there is no column"):
         COUNTS.release(OfArray(pa.record_batch({})))
 
@@ -83,7 +85,7 @@ def test_polars_duckdb_and_nanoarrow() -> None:
         OfStream(pl.DataFrame(expected)),
         duckdb.sql("select * from (values (1::bigint, 2::integer), (3, 4)) t(a, b)"),
     ):
-        noisy = fixed(frame)
+        noisy = fixed(frame, columns=["a", "b"])
         assert [each.tolist() for each in noisy.values()] == fixed(np.array(list(expected.values()))).tolist()
         assert list(noisy) == ["a", "b"]
     assert fixed(na.Array([1, 2, 3], na.int32())).tolist() == fixed([1, 2, 3]).tolist()
@@ -135,7 +137,7 @@ def released(**columns: list[int]) -> Any:
         na.struct({name: na.int64() for name in columns}), len(next(iter(columns.values()))), [None],
         children=[na.c_array(cells, na.int64()) for cells in columns.values()],
     )  # fmt: skip
-    return fixed(rows)
+    return fixed(rows, columns=list(columns))
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,8 @@ def client() -> Iterator[Any]:
     """Two workers, a process each, which find the tests' modules and log all that they can."""
     from dask import config
 
-    with pytest.MonkeyPatch.context() as patched, config.set({"distributed.deploy.lost-worker-timeout": "600s"}):
+    patience = {"distributed.deploy.lost-worker-timeout": "600s", "distributed.comm.timeouts.connect": "600s"}
+    with pytest.MonkeyPatch.context() as patched, config.set(patience):
         patched.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]))
         patched.setenv("DASK_LOGGING__DISTRIBUTED", "debug")
         log = logging.getLogger("distributed")
@@ -172,6 +173,67 @@ def test_dask_collections_are_read(tmp_path, client) -> None:
         key = dpfast.KeyFile(home / "visits.key").derive("q")
         found.append(dask.bounded_counts(rows, key=key, stage=home / f"{i}", shards=3, **how))  # the current client
     assert all(each.hashes == found[0].hashes for each in found)
+
+
+@pytest.mark.parametrize("types", visits.TWO[1::2], ids="-".join)
+def test_people_of_two_types_are_refused_by_name(tmp_path, client, types) -> None:
+    home = at_home(tmp_path)
+    folder, tables = visits.two_types(tmp_path / "rows", *types)
+    frames = pytest.importorskip("dask.dataframe").from_map(pa.Table.to_pandas, tables, meta=tables[0].to_pandas())
+    key = dpfast.KeyFile(home / "visits.key").derive("q")
+    for rows in (folder, tables, frames):
+        with pytest.raises(dpfast.DTypeError, match=f"user {visits.MIXED}|integers or texts|cannot be read"):
+            dask.bounded_counts(rows, **visits.ONCE, key=key, stage=home / "s", client=client, shards=3)
+    assert not (home / "s" / verbs.FROZEN).exists()
+
+
+@pytest.mark.parametrize("types", visits.ONE[:5], ids="-".join)
+def test_people_of_one_type_count_once(tmp_path, client, types) -> None:
+    home = at_home(tmp_path)
+    key = dpfast.KeyFile(home / "visits.key").derive("q")
+    for i, rows in enumerate(visits.two_types(tmp_path / "rows", *types)):
+        dask.bounded_counts(rows, **visits.ONCE, key=key, stage=home / f"{i}", client=client, shards=3)
+        assert pa.ipc.open_file(home / f"{i}" / tasks.name_of(0)).read_all()["n"].to_pylist() == [3, 0]
+
+
+@pytest.mark.parametrize("convert", [False, True])
+@pytest.mark.parametrize(
+    ("people", "message"),
+    [
+        ([1, 2, 3, "1", "2", "3"], f"user {visits.MIXED}"),
+        ([1, 2, 3, 1.0, 2.0, 3.0], f"user {visits.MIXED}"),
+        ([1, "2", 3, 1, 2, 3], "cannot be read: Arrow"),
+        ([1, 2, 3, 1, float("nan"), 3], "none missing|no nulls|one type"),
+        (["1", "2", "3"] * 2, ""),
+        ([1, 2, 3] * 2, ""),
+    ],
+)
+def test_objects_of_dask_are_what_they_are(tmp_path, client, convert, people, message) -> None:
+    """Dask makes texts of objects by default: then 1 and 1.0 are two people, and 1 and "1" one."""
+    home, pandas = at_home(tmp_path), pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"user": pandas.Series(people, dtype=object), "page": [0] * 6, "extra": ["a"] * 6})
+    with pytest.importorskip("dask").config.set({"dataframe.convert-string": convert}):
+        of_pandas = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=2)
+        forms = [of_pandas, of_pandas[of_pandas.page == 0][["page", "user"]]]
+        key = dpfast.KeyFile(home / "visits.key").derive("q")
+        for i, rows in enumerate(forms):
+            how = {**visits.ONCE, "key": key, "stage": home / f"{i}", "client": client, "shards": 3}
+            if message:
+                with pytest.raises(dpfast.DTypeError, match=message):
+                    dask.bounded_counts(rows, **how)
+            else:
+                dask.bounded_counts(rows, **how)
+                assert pa.ipc.open_file(home / f"{i}" / tasks.name_of(0)).read_all()["n"].to_pylist() == [3, 0]
+
+
+def test_what_a_task_says_of_values_is_told_by_its_kind(tmp_path, client) -> None:
+    home = at_home(tmp_path)
+    key = dpfast.KeyFile(home / "visits.key").derive("q")
+    late = [ROWS.slice(0, 9), client.submit(fail, f"at {SECRET}", pure=False)]
+    for rows in (late, late[::-1]):
+        with pytest.raises(dpfast.DTypeError, match=r"^rows cannot be read: OSError of a task of Dask$") as refused:
+            dask.bounded_counts(rows, **visits.ONCE, key=key, stage=home / "s", client=client, shards=3)
+        assert refused.value.__suppress_context__
 
 
 # ------------------------------------------------------------------ what is killed

@@ -775,7 +775,7 @@ def their_tests() -> Path:
 
 def outcomes(folder, report, *paths, defect="") -> dict:
     """Their tests by name, and what each failure says."""
-    python(RUN.format(defect=defect), folder, report, *paths, timeout=400, PYTHONDONTWRITEBYTECODE="1")
+    python(RUN.format(defect=defect), folder, report, *paths, timeout=1800, PYTHONDONTWRITEBYTECODE="1")
     found = {}
     for case in ET.parse(report).iter("testcase"):
         module = case.get("classname").rpartition(".")[0]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import gc
 import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ class TestDuckDB(OutOfCore):
 
     def arrow(self, found: Any) -> pa.Table:
         return found.to_arrow_table()
+
+    def of_files(self, folder: Path) -> Any:
+        return db.connect().read_parquet(str(folder / "*"))
+
+    def coded(self, texts: pa.Table, names: list[str]) -> list[Any]:
+        connection = in_memory(given=texts)
+        listed = ", ".join(f"'{name}'" for name in names)
+        return [connection.sql(f"SELECT CAST(user AS ENUM ({listed})) AS user, page FROM given")]
 
     def group_by(self, rows: Any) -> Any:
         return rows.aggregate('"key", count(*) AS n', '"key"').filter('"key" < 50')
@@ -123,6 +132,37 @@ def test_queries_that_give_other_rows_each_time_are_read_once(tmp_path) -> None:
     duckdb.verify(home / "a.out", drawn, dpfast.DiscreteLaplace(1, 1), **terms(home, "a"))
     assert files(home / "a.out") == there
     assert charges(home, "a") == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ("FROM '{files}'", DTypeError),
+        ("FROM seen", DTypeError),
+        ("FROM renamed", DTypeError),
+        (
+            "SELECT c AS user, page FROM read_parquet(['{files}'], filename = true) t(c, page) WHERE page < 1",
+            DTypeError,
+        ),
+        ("FROM '{first}' UNION ALL SELECT CAST(user AS BIGINT), page FROM '{second}'", None),  # a cast that one can see
+        ("FROM '{first}'", None),
+    ],
+)
+def test_files_of_two_types_are_found_in_queries_and_views(tmp_path, query, kind) -> None:
+    home, connection = at_home(tmp_path), db.connect()
+    folder, _ = visits.two_types(tmp_path / "rows", "int", "text")
+    connection.execute(f"CREATE VIEW seen AS FROM read_parquet('{folder}/*')")
+    connection.execute('CREATE VIEW renamed (person, page) AS SELECT "user", page FROM seen')
+    rows = connection.sql(
+        query.format(files=f"{folder}/*.parquet", first=folder / "0.parquet", second=folder / "1.parquet")
+    )
+    how = {**visits.ONCE, "unit": rows.columns[0], "key": key_of(home), "stage": home / "s"}
+    if kind is None:
+        duckdb.bounded_counts(rows, **how)
+    else:
+        with pytest.raises(kind, match=f"user {visits.MIXED}"):
+            duckdb.bounded_counts(rows, **how)
+    assert connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(2,)]
 
 
 # ------------------------------------------------------------------ connections

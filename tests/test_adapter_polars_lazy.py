@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,15 @@ class TestPolars(OutOfCore):
 
     def arrow(self, found: Any) -> pa.Table:
         return found.collect().to_arrow()
+
+    casts = (("text", "large"),)  # Polars itself refuses the others
+
+    def of_files(self, folder: Path) -> Any:
+        return pl.scan_parquet(folder / "*.parquet")
+
+    def coded(self, texts: pa.Table, names: list[str]) -> list[Any]:
+        rows = pl.from_arrow(texts)
+        return [rows.with_columns(pl.col("user").cast(kind)) for kind in (pl.Enum(names), pl.Categorical())]
 
     def group_by(self, rows: Any) -> Any:
         return rows.group_by("key").agg(n=pl.len()).filter(pl.col("key") < 50)

@@ -340,7 +340,7 @@ def test_an_executor_without_dpfast_is_one_error(tmp_path, session, monkeypatch)
         ({"null": "user"}, DTypeError, "must hold no nulls"),
         ({"null": "page"}, DTypeError, "must hold no nulls"),
         ({"rows": ROWS}, DTypeError, "a DataFrame of Spark"),
-        ({"unit": "minutes"}, DTypeError, "integers or strings"),
+        ({"unit": "minutes"}, DTypeError, "integers or texts"),
     ],
 )
 def test_bad_input_is_one_error_on_the_driver(tmp_path, session, changed, error, message) -> None:
@@ -351,6 +351,36 @@ def test_bad_input_is_one_error_on_the_driver(tmp_path, session, changed, error,
     with pytest.raises(error, match=message):
         spark.bounded_counts(key=key, stage=tmp_path / "s", **how)
     assert not (tmp_path / "s" / verbs.FROZEN).exists()
+
+
+@pytest.mark.parametrize("types", [each for each in visits.TWO if not {*each} & {"uint64", "bytes"}], ids="-".join)
+def test_people_of_two_types_are_refused(tmp_path, session, types) -> None:
+    """By Spark's reader, whose two types are told; bytes it reads as the text that they are."""
+    home = at_home(tmp_path)
+    folder, _ = visits.two_types(tmp_path / "rows", *types)
+    key = dpfast.KeyFile(home / "visits.key").derive("q")
+    told = f"^user {visits.MIXED}|^rows cannot be read: [A-Za-z0-9, ]+ of Spark"
+    with pytest.raises(DTypeError, match=told):
+        spark.bounded_counts(session.read.parquet(str(folder)), **visits.ONCE, key=key, stage=home / "s")
+    assert not (home / "s" / verbs.FROZEN).exists()
+
+
+def test_what_spark_says_of_values_is_told_by_its_kind(tmp_path, session) -> None:
+    """A cast of some row fails, one that the plan holds, and a function of a user's own."""
+    home = at_home(tmp_path)
+    key = dpfast.KeyFile(home / "visits.key").derive("q")
+    failing = functions.udf(lambda number: int("918273645") // (number - 5) if number < 9 else number, "long")
+    for rows in (
+        session.sql(f"SELECT id AS user, CAST(IF(id = 900, 'x{SECRET}', '1') AS INT) AS page FROM range(1000)"),
+        session.sql(f"SELECT CAST('x{SECRET}' AS INT) AS user, 1 AS page"),
+        session.range(9).select(failing("id").alias("user"), functions.lit(1).alias("page")),
+    ):
+        with pytest.raises(
+            DTypeError, match=r"^rows cannot be read: [A-Za-z0-9, ]+ of Spark, whose own log says more$"
+        ) as refused:
+            spark.bounded_counts(rows, **visits.ONCE, key=key, stage=home / "s")
+        assert refused.value.__suppress_context__
+    assert not (home / "s" / verbs.FROZEN).exists()
 
 
 def null_first(name: str) -> pa.Table:

@@ -639,7 +639,7 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
         ({"outside": "refuse", "domain": None}, ParameterError, "needs a domain"),
         ({"adjacency": "bounded"}, ParameterError, "adjacency must be one of"),
         ({"unit": ""}, ParameterError, "unit must name"),
-        ({"key": Key.from_bytes(bytes(32))}, DTypeError, "key must be a release key"),
+        ({"key": Key.from_bytes(bytes(range(32)))}, DTypeError, "key must be a release key"),
         ({"key": 5}, DTypeError, "key must be a release key"),
         ({"unit_ids": [7]}, ParameterError, "of equal length"),
         ({"domain": []}, ParameterError, "domain must hold at least one key"),

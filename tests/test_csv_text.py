@@ -59,7 +59,9 @@ texts = st.lists(st.sampled_from(["a", '"', "\n", "\r\n", ",", " ", "é", "0"]))
     last_end=st.booleans(),
     mark=st.booleans(),
 )
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_unchanged_counts_give_the_same_bytes(tmp_path, monkeypatch, rows, quoting, end, block, last_end, mark) -> None:
     """Any quoting, line ends and blocks, but for quotes round a count; Python's reader agrees."""
     written = io.StringIO(newline="")
@@ -145,7 +147,9 @@ def test_columns_that_are_not_utf8_are_no_strings(tmp_path) -> None:
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_reals_come_out_as_repr_and_read_back(tmp_path, values) -> None:
     """From text to doubles as `float` does it, and back to the shortest text of the same double."""
     lines = "".join(f"{value!r}\n" for value in values)
@@ -163,7 +167,9 @@ def test_reals_come_out_as_repr_and_read_back(tmp_path, values) -> None:
 @example("2.4703282292062328e-324")
 @example("9007199254740993")
 @example("179769313486231580793" + "0" * 288)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_a_decimal_is_what_float_says(tmp_path, text) -> None:
     """To the bit, at the ends of the doubles too."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, f"x\n{text}\n")).records()

@@ -32,7 +32,9 @@ SECRET = "918273645"  # a count that no message may quote
 LAW = ["--column", "n", "--epsilon", "1", "--sensitivity", "1", "--quiet"]
 NEARLY = ["--column", "n", "--epsilon", "2**59", "--sensitivity", "1", "--quiet"]  # noise is 0, but for 1 in 10**100
 PLAIN = "city,n\nOslo,10\nLima,20\n"
-FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def read(text: str | bytes, folder: Path, column: str = "n", *, real: bool = False, **options: object) -> list[object]:

@@ -28,6 +28,7 @@ MADE = {
     "arrow batch": pa.RecordBatch.from_pydict,
     "polars": pl.DataFrame,
 }
+ALL = {"columns": ["a", "b"]}
 each = pytest.mark.parametrize("made", MADE.values(), ids=MADE)
 
 
@@ -41,22 +42,22 @@ def columns_of(frame: Any) -> dict[str, list[Any]]:
 def test_all_cells_are_one_vector(made) -> None:
     """The noise is that of one array; the input keeps its cells."""
     frame = made(NUMBERS)
-    noisy = fixed(frame)
+    noisy = fixed(frame, **ALL)
     assert type(noisy) is type(frame)
     expected = fixed(np.array(list(NUMBERS.values())))
     assert columns_of(noisy) == dict(zip("ab", expected.tolist(), strict=True))
     assert columns_of(frame) == NUMBERS
-    assert columns_of(fixed(made({name: [0.5, 1.5] for name in "ab"}), VALUES)).keys() == {"a", "b"}
+    assert columns_of(fixed(made({name: [0.5, 1.5] for name in "ab"}), VALUES, **ALL)).keys() == {"a", "b"}
     assert columns_of(fixed(made({"a": np.array([], np.int64)}))) == {"a": []}
 
 
 @each
 def test_one_charge(made, tmp_path) -> None:
     ledger = dpfast.Ledger(tmp_path / "budget.db", epsilon=3, create=True)
-    ledger.release(dpfast.DiscreteLaplace(1, 1), made(NUMBERS), label="q")
+    ledger.release(dpfast.DiscreteLaplace(1, 1), made(NUMBERS), label="q", **ALL)
     assert ledger.spent.epsilon == 1
     with pytest.raises(DTypeError):
-        ledger.release(dpfast.DiscreteLaplace(1, 1), made({"a": [1], "b": ["x"]}))
+        ledger.release(dpfast.DiscreteLaplace(1, 1), made({"a": [1], "b": ["x"]}), **ALL)
     assert len(list(ledger.history())) == 1
 
 
@@ -64,35 +65,36 @@ def test_one_charge(made, tmp_path) -> None:
 def test_columns_of_several_types(made) -> None:
     """They become the least type that holds them all; without one they are refused."""
     mixed = made({"a": np.array([1], np.int8), "b": np.array([2**40], np.int64), "c": np.array([3], np.uint32)})
-    assert columns_of(WIDE.release(mixed)).keys() == {"a", "b", "c"}
+    assert columns_of(WIDE.release(mixed, columns=["a", "b", "c"])).keys() == {"a", "b", "c"}
     most = 2**64 - 1
     unsigned = made({"a": np.array([most], np.uint64), "b": np.array([1], np.uint8)})
-    assert columns_of(fixed(unsigned, dtype="u8", lower=most))["a"] == [most]
+    assert columns_of(fixed(unsigned, dtype="u8", lower=most, **ALL))["a"] == [most]
     for bad in (
         {"a": np.array([91]), "b": np.array([0.5])},
         {"a": np.array([91], np.uint64), "b": np.array([91])},
         {"a": np.array([91]), "b": ["91"]},
-        {},
     ):
         for mechanism in (COUNTS, VALUES):
             with pytest.raises(DTypeError, match="A frame is released as one vector") as caught:
-                mechanism.release(made(bad))
+                mechanism.release(made(bad), **ALL)
             assert "91" not in str(caught.value)
+    with pytest.raises(DTypeError, match="there is no column"):
+        COUNTS.release(made({}))
 
 
 @each
 def test_a_key_seals_rows_and_columns(made) -> None:
     """A retry is the same release; of other cells or of other labels it is refused."""
     key = dpfast.Key.generate().derive("visits")
-    noisy = COUNTS.release(made(NUMBERS), key=key)
-    assert columns_of(COUNTS.release(made(NUMBERS), key=key, resume=True)) == columns_of(noisy)
+    noisy = COUNTS.release(made(NUMBERS), key=key, **ALL)
+    assert columns_of(COUNTS.release(made(NUMBERS), key=key, resume=True, **ALL)) == columns_of(noisy)
     with pytest.raises(KeyReuseError):
-        COUNTS.release(made(NUMBERS), key=key)
+        COUNTS.release(made(NUMBERS), key=key, **ALL)
     for other in ({"a": [10, 20, 31], "b": [40, 50, 60]}, {"a": [10, 20, 30], "c": [40, 50, 60]}):
         with pytest.raises(OtherInputError):
-            COUNTS.release(made(other), key=key, resume=True)
+            COUNTS.release(made(other), key=key, resume=True, columns=list(other))
     with pytest.raises(ParameterError, match="^names must be left out for a frame"):
-        COUNTS.release(made(NUMBERS), key=dpfast.Key.generate().derive("v"), names=["a"] * 6)
+        COUNTS.release(made(NUMBERS), key=dpfast.Key.generate().derive("v"), names=["a"] * 6, **ALL)
 
 
 @each
@@ -101,8 +103,10 @@ def test_nulls_need_a_number(made) -> None:
     if made is pd.DataFrame:
         holes = {name: pd.array(cells.to_pylist(), dtype="Int64") for name, cells in holes.items()}
     with pytest.raises(UnusableValuesError):
-        COUNTS.release(made(holes))
-    assert columns_of(fixed(made(holes), missing=0)) == columns_of(fixed(made({"a": [1, 0], "b": [3, 4]})))
+        COUNTS.release(made(holes), **ALL)
+    assert columns_of(fixed(made(holes), missing=0, **ALL)) == columns_of(
+        fixed(made({"a": [1, 0], "b": [3, 4]}), **ALL)
+    )
 
 
 @pytest.mark.parametrize("other", [[True, False], pd.to_datetime(["2026", "2027"]), pd.to_timedelta([1, 2])], ids=str)
@@ -112,7 +116,112 @@ def test_a_column_of_another_kind_is_refused_by_its_place(other, beside) -> None
     with pytest.raises(
         DTypeError, match=r"^column [01]: a Series must hold integers or floats, dense, not (bool|date|time)"
     ):
-        COUNTS.release(pd.DataFrame({"a": beside, "b": other}))
+        COUNTS.release(pd.DataFrame({"a": beside, "b": other}), **ALL)
+
+
+# ------------------------------------------------------------------ which columns get noise
+
+SHOPS = {"shop": [1, 2, 7], "n": [120, 80, 3]}
+DOORS: dict[str, Any] = {
+    "release": lambda frame, _: COUNTS.release(frame),
+    "real": lambda frame, _: VALUES.release(frame),
+    "under a key": lambda frame, _: COUNTS.release(frame, key=new_key()),
+    "ledger": lambda frame, ledger: ledger.release(COUNTS, frame),
+    "ledger under a key": lambda frame, ledger: ledger.release(COUNTS, frame, key=new_key()),
+    "digester": lambda frame, _: new_key().digester(COUNTS)(0, frame),
+    "sealed": lambda frame, _: sealed_of_shops().release(0, frame),
+}
+KINDS = {**MADE, "capsules": lambda columns: OfStream(pa.table(columns))}
+
+
+class OfStream:
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def new_key() -> dpfast.ReleaseKey:
+    return dpfast.Key.generate().derive("shops")
+
+
+def sealed_of_shops() -> Any:
+    key = new_key()
+    return key.seal(COUNTS, [key.digester(COUNTS)(0, [*range(6)])], shape=(6,)).without_ledger()
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize("made", KINDS.values(), ids=KINDS)
+def test_a_column_of_keys_gets_no_noise_unasked(made, door, tmp_path) -> None:
+    """Shop 2 came back as shop 3. The refusal has the line to write, and nothing is charged."""
+    ledger = dpfast.Ledger(tmp_path / "l.db", epsilon=9, create=True)
+    line = r"^columns must name .* column 'shop' would get noise too: release\(frame, columns=\['n'\]\)"
+    with pytest.raises(ParameterError, match=line):
+        door(made(SHOPS), ledger)
+    assert ledger.spent.epsilon == 0
+    assert list(ledger.history()) == []
+
+
+@pytest.mark.parametrize("made", KINDS.values(), ids=KINDS)
+def test_the_columns_that_were_asked_for(made) -> None:
+    """In their order, and no other; a key seals them, whatever else the frame has."""
+    frame = made({"city": ["x", "y", "z"], **SHOPS, "m": [5, 6, 7]})
+    noisy = fixed(frame, columns=["m", "n"])
+    found = {name: np.asarray(noisy[name]).tolist() for name in ("m", "n")}
+    assert found == dict(zip("mn", fixed(np.array([[5, 6, 7], SHOPS["n"]])).tolist(), strict=True))
+    assert list(getattr(noisy, "column_names", None) or getattr(noisy, "columns", noisy)) == ["m", "n"]
+    key = new_key()
+    first = COUNTS.release(frame, key=key, columns=["n"])
+    fewer = made({"n": SHOPS["n"]})
+    assert list(first["n"]) == list(COUNTS.release(fewer, key=key, resume=True)["n"])
+    for columns, error, message in (
+        ("n", DTypeError, "a list of names, not str"),
+        (1, DTypeError, "a list of names, not int"),
+        ([], ParameterError, "at least one column"),
+        (["n", "n"], ParameterError, "each column once, .* got 'n'"),
+        (["other"], ParameterError, "each column once, .* got 'other'"),
+    ):
+        with pytest.raises(error, match=f"^columns must (be|name) {message}"):
+            COUNTS.release(frame, columns=columns)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1, 2], np.array([1]), pd.Series([1]), pl.Series([1]), pa.array([1]), OfStream(pa.chunked_array([[1]]))],
+    ids=type,
+)
+def test_what_has_no_columns_takes_none(values) -> None:
+    with pytest.raises(ParameterError, match="^columns must be left out for what is no frame"):
+        COUNTS.release(values, columns=["a"])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [None, [5, 3, 1], pd.RangeIndex(3, 6), pd.Index([4, 5, 6], dtype="uint8")],
+    ids=["none", "sorted", "cut", "narrow"],
+)
+def test_rows_of_pandas_with_mere_numbers_are_no_crosstab(index) -> None:
+    """A filter, a sort and a join leave unnamed integers. A name, or texts, are labels."""
+    frame = pd.DataFrame(SHOPS, index=index)
+    with pytest.raises(ParameterError, match="^columns must name"):
+        WIDE.release(frame)
+    assert WIDE.release(frame.rename_axis("row")).shape == (3, 2)
+    assert WIDE.release(frame.set_axis(list("xyz"))).shape == (3, 2)
+    pd.testing.assert_index_equal(WIDE.release(frame, columns=["n"]).index, frame.index)
+
+
+def test_a_frame_that_no_adapter_reads_is_refused() -> None:
+    """NumPy would make one array of it, keys and counts alike."""
+
+    class Frame:
+        columns = ("shop", "n")
+
+        def __array__(self, *_: object, **__: object) -> Any:
+            return np.array([[1, 120], [2, 80]])
+
+    with pytest.raises(DTypeError, match="^Frame is a frame that no adapter reads: release a column"):
+        COUNTS.release(Frame())
 
 
 # ------------------------------------------------------------------ what each library keeps

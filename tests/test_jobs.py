@@ -186,7 +186,7 @@ def test_counts_are_those_of_bounded_histogram(tmp_path, kind) -> None:
     occurring = zip(whole.keys.tolist(), whole.counts.tolist(), strict=True)
     assert {tuple(key): n for *key, n in zip(*rows, strict=True)} == {key: n for key, n in occurring if n}
     shown = dpfast.thresholded(whole.keys, whole.counts, epsilon=1, delta=1e-6, sensitivity=whole.sensitivity,
-                               key=key_of(tmp_path, kind), buckets=8)  # fmt: skip
+                               key=tiers.naming(key_of(tmp_path, kind), counts.terms.public), buckets=8)  # fmt: skip
     jobs.release(
         counts, mechanism(kind, counts), key=key_of(tmp_path, kind), ledger=None, to=tmp_path / "out", resume=True
     )
@@ -203,8 +203,9 @@ def test_keys_are_withheld_as_by_thresholded(tmp_path, noise, least) -> None:
     at_home(tmp_path)
     how = {name: value for name, value in KINDS["unknown"].items() if name not in ("by", "values", "buckets")}
     whole = bounded_histogram((ROWS["country"], ROWS["page"]), ROWS["user"], key=key_of(tmp_path, "unknown"), **how)
+    named = tiers.naming(key_of(tmp_path, "unknown"), counted(tmp_path, "unknown", name="terms").terms.public)
     shown = dpfast.thresholded(whole.keys, whole.counts, epsilon=1, delta=0.9, sensitivity=whole.sensitivity, noise=noise,
-                               pre_threshold=least, key=key_of(tmp_path, "unknown"), buckets=8)  # fmt: skip
+                               pre_threshold=least, key=named, buckets=8)  # fmt: skip
     outputs = []
     for name, shards in (("a", 1), ("b", 5)):
         counts = counted(tmp_path, "unknown", name=name, engine=jobs.OneProcess(shards))
@@ -450,9 +451,9 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
     how = mechanism("unknown", counts)
     folder, engine = counts.stage, jobs.OneProcess(2)
     digest = tasks.Digest(counts.terms, folder, counts.hashes, key.digester(how))
-    sealed = verbs.seal_of(counts, how, key, engine).without_ledger()
+    sealed = verbs.seal_of(counts, how, tiers.naming(key, counts.terms.public), engine).without_ledger()
     draw = tasks.Draw(counts.terms, folder, sealed, how.showing)
-    bound = tasks.Bound(counts.terms, key.chooser(), key.bucketer(8), folder)
+    bound = tasks.Bound(counts.terms, ROWS.schema, key.chooser(), key.bucketer(8), folder)
     publish = tasks.Publish(draw, Folder(home / "out"))
     told = " ".join(
         map(repr, (counts, counts.terms, folder, digest, draw, bound, publish, publish.only(3), key.bucketer(8)))
@@ -482,7 +483,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
         ({"by": [["page"]]}, DTypeError, "must be texts"),
         ({"by": []}, ParameterError, "at least one column"),
         ({"by": "minutes"}, DTypeError, "integers or texts"),
-        ({"unit": "minutes"}, DTypeError, "integers or strings"),
+        ({"unit": "minutes"}, DTypeError, "integers or texts"),
         ({"domain": [1, 2, 1]}, ParameterError, "each key once"),
         ({"domain": ["a"]}, DTypeError, "of the type of its column"),
         ({"domain": [2**63]}, ParameterError, "must fit its column"),
@@ -495,7 +496,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
         ({"stage": "nowhere://x/y"}, FileError, "cannot be reached"),
         ({"rows": 5}, DTypeError, "Arrow tables"),
         ({"rows": [ROWS, ROWS.drop(["page"])]}, DTypeError, "cannot be read"),
-        ({"rows": [ROWS, ROWS.set_column(1, "page", ROWS["country"])]}, DTypeError, "cannot be read"),
+        ({"rows": [ROWS, ROWS.set_column(1, "page", ROWS["country"])]}, DTypeError, "page must be of one type"),
         ({"rows": "/nowhere/at/all"}, FileError, "Parquet"),
         ({"rows": ROWS.set_column(0, "user", pa.array([None, *[SECRET] * (ROWS.num_rows - 1)]))}, DTypeError, "no nulls"),
         ({"rows": ROWS.set_column(1, "page", pa.array([None, *[SECRET] * (ROWS.num_rows - 1)]))}, DTypeError, "no nulls"),
@@ -609,6 +610,138 @@ def test_a_label_is_one_release(tmp_path) -> None:
     assert charges(home, "a") == 1
 
 
+# Symmetric counts: each pair of places once, and nothing to add up.
+ALIKE = pa.table({
+    "user": range(4), "other": range(4), "from": [1, 2, 1, 2], "to": [2, 1, 1, 2], "m": [0.0] * 4, "w": [0.0] * 4,
+    "n": [0] * 4, "k": [0] * 4,
+})  # fmt: skip
+TERMS: dict[str, Any] = {
+    "unit": "other", "by": ["to", "from"], "values": "w", "max_partitions": 5, "max_per_partition": 2, "max_contributions": 7,
+    "lower": 1, "upper": 8, "granularity": 0.5, "adjacency": "substitution", "privacy_unit": "visit", "chooser": None,
+    "types": None, "domain": ([1, 2], [1, 3]), "buckets": 3, "column": "k",
+}  # fmt: skip
+
+
+def of_engine(engine: str, rows: pa.Table) -> tuple[Any, Any]:
+    """Rows as an engine takes them, and the engine."""
+    if engine == "duckdb":
+        connection = pytest.importorskip("duckdb").connect()
+        return connection.from_arrow(rows), pytest.importorskip("dpfast.adapters.duckdb").Relations(2)
+    if engine == "polars":
+        polars = pytest.importorskip("polars")
+        return polars.from_arrow(rows).lazy(), pytest.importorskip("dpfast.adapters.polars_lazy").LazyFrames(2)
+    return rows, jobs.OneProcess() if engine == "one process" else jobs.OutOfCore(2)
+
+
+def of_terms(
+    home: Path, kind: str, name: str, engine: str = "one process", term: str = ""
+) -> tuple[jobs.Counts, Any, Any]:
+    """Counts of the rows above with one term changed; a mechanism that hides what any unit does."""
+    change = {} if term in ("", "types") else {term: TERMS[term]}
+    if term == "chooser":
+        change = {"chooser": key_of(home, "another").chooser()}
+    rows = ALIKE
+    if term == "types":
+        rows = rows.set_column(2, "from", rows["from"].cast(pa.uint64())).set_column(
+            3, "to", rows["to"].cast(pa.uint64())
+        )
+    given, run = of_engine(engine, rows)
+    how: dict[str, Any] = {
+        "by": ["from", "to"],
+        "key": key_of(home, kind),
+        "stage": home / f"{name}.stage",
+        "engine": run,
+    }
+    if kind == "counted":
+        return jobs.counted(given, **{**how, "column": "n", **change}), DiscreteLaplace(1, 99), run
+    how |= {
+        "unit": "user",
+        "values": "m",
+        "lower": 0,
+        "upper": 9,
+        "granularity": 1,
+        "max_partitions": 4,
+        "max_per_partition": 1,
+    }
+    how |= {"domain": ([1, 2], [1, 2])} if kind == "known" else {"buckets": 2}
+    counts = jobs.bounded_counts(given, **{**how, **change})
+    of = {"adjacency": counts.sensitivity.adjacency, "unit": counts.sensitivity.unit}
+    wide = dpfast.Sensitivity(9, 99, keys="public" if kind == "known" else "private", **of)
+    return counts, DiscreteLaplace(1, wide) if kind == "known" else jobs.Withholding(1, 1e-2, wide), run
+
+
+def refused_by_term(home: Path, kind: str, engine: str, terms: list[str]) -> None:
+    """Each other term is refused by its name, and no block is there to be read."""
+    ledger = dpfast.Ledger(home / "terms.db", epsilon=99, delta=0.5, create=True)
+    counts, how, run = of_terms(home, kind, "first", engine)
+    release = {"key": key_of(home, kind), "engine": run, "resume": True}
+    jobs.release(counts, how, **release, ledger=ledger, to=home / "first.out")
+    jobs.release(counts, how, **release, ledger=None, to=home / "none.out")
+    for term in terms:
+        other, law, run = of_terms(home, kind, term, engine, term)
+        paid = None if term in ("adjacency", "privacy_unit") else ledger  # a ledger refuses these by its own terms
+        for block in (home / f"{term}.stage").glob("0*.arrow") if paid else ():
+            block.unlink()
+        either = {"adjacency": "|other parameters", "types": "|another domain"}.get(term, "")  # which go with them
+        with pytest.raises(KeyReuseError, match=rf"(with|name) (another )?{term}\b{either}") as met:
+            jobs.release(
+                other, law, key=key_of(home, kind), engine=run, ledger=paid, to=home / f"{term}.out", resume=True
+            )
+        assert not isinstance(met.value, OtherInputError)
+        assert not list((home / f"{term}.out").glob("part*"))
+    jobs.release(counts, how, **release, ledger=ledger, to=home / "again.out")
+    assert files(home / "first.out") == files(home / "again.out") == files(home / "none.out")
+    assert len(ledger.history()) == 1
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown", "counted"])
+def test_every_term_of_a_job_is_sealed_whatever_the_counts_are(tmp_path, kind) -> None:
+    """Else transposed tables share a charge, and acceptance tells the largest value exactly."""
+    not_of = {
+        "known": {"buckets", "column"},
+        "unknown": {"domain", "column"},
+        "counted": TERMS.keys() - {"by", "types", "column"},
+    }
+    refused_by_term(at_home(tmp_path), kind, "one process", [term for term in TERMS if term not in not_of[kind]])
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown", "counted"])
+@pytest.mark.parametrize("engine", ["out of core", "duckdb", "polars"])
+def test_terms_are_sealed_on_every_engine(tmp_path, kind, engine) -> None:
+    refused_by_term(at_home(tmp_path), kind, engine, ["by", "column" if kind == "counted" else "upper"])
+
+
+def test_no_term_of_a_plan_is_left_out_of_its_seal(tmp_path) -> None:
+    """Whoever adds one says how a seal names it, and in the table above what another one is."""
+    counts = of_terms(at_home(tmp_path), "known", "a")[0]
+    named = {"unit", "by", "types", "values", "how", "domain", "size", "version", "chooser"}
+    assert {*counts.terms._fields} == named | {"label", "key"}
+    assert counts.terms.public.keys() | {"max_contributions", "chooser", "column", "buckets"} == TERMS.keys() | {
+        "stage version"
+    }
+
+
+def test_a_domain_that_is_replaced_while_it_is_paid_for_is_refused(tmp_path, monkeypatch) -> None:
+    """The names of the rows are read as they were frozen, where they are drawn, too."""
+    home = at_home(tmp_path, "a")
+    counts, other = counted(home), counted(home, name="b", domain=range(1, PAGES + 1))
+    reserve = dpfast.Ledger.reserve
+
+    def replaced(*given: Any, **how: Any) -> Any:
+        sealed = reserve(*given, **how)
+        (home / "a.stage" / tasks.DOMAIN).write_bytes((home / "b.stage" / tasks.DOMAIN).read_bytes())
+        tiers.forget_domains()
+        return sealed
+
+    monkeypatch.setattr(dpfast.Ledger, "reserve", replaced)
+    assert other.terms.size == counts.terms.size
+    with pytest.raises(FileError, match="is damaged, or another's"):
+        jobs.release(
+            counts, mechanism("known", counts), key=key_of(home), ledger=dpfast.Ledger(home / "a.db"), to=home / "a.out"
+        )
+    assert not list((home / "a.out").glob("part*"))
+
+
 @pytest.mark.parametrize("kind", ["known", "unknown"])
 def test_verify_draws_again_and_compares(tmp_path, kind) -> None:
     home = at_home(tmp_path, "a")
@@ -639,6 +772,13 @@ def test_verify_draws_again_and_compares(tmp_path, kind) -> None:
     jobs.verify(out, counts, how, key=key)
     (out / verbs.MANIFEST).write_text(json.dumps({**facts, "files": facts["files"][1:]}))
     fails()
+    release = {**facts["release"], "terms": {**facts["release"]["terms"], "unit": "page"}}
+    for other, told in (
+        (release, "was released with another unit, 'page', not 'user'"),
+        ([7], "was released with no manifest"),
+    ):
+        (out / verbs.MANIFEST).write_text(json.dumps({**facts, "release": other}))
+        fails(message=told)
     (out / verbs.MANIFEST).unlink()
     fails(message="has no _dpfast.json")
 
@@ -753,7 +893,7 @@ def test_digests_that_somebody_put_on_a_stage_are_believed_by_nobody(tmp_path) -
     home = at_home(tmp_path, "a")
     counts, ledger = counted(home), dpfast.Ledger(home / "a.db")
     how = mechanism("known", counts)
-    planted = {"mechanism": list(how._record), "digests": [[65_536, "00" * 32]] * 2 + [[8_928, "00" * 32]]}
+    planted = {"mechanism": list(tiers.record(how)), "digests": [[65_536, "00" * 32]] * 2 + [[8_928, "00" * 32]]}
     (home / "a.stage" / "sealed.json").write_text(json.dumps(planted))
     jobs.release(counts, how, key=key_of(home), ledger=ledger, to=home / "a.out")
     jobs.verify(home / "a.out", counts, how, key=key_of(home))
@@ -888,12 +1028,102 @@ def test_rows_may_come_in_many_forms(tmp_path) -> None:
     assert counted(tmp_path, "sums", texts, "texts").terms.types == ("string",)
     one, other = (counted(tmp_path, "sums", texts, f"texts{n}", engine=jobs.OneProcess(n)).hashes for n in (2, 5))
     assert one == other
-    assert (
-        tasks.Bound(counted(tmp_path, name="z").terms, key_of(tmp_path).chooser(), None, Folder(tmp_path / "z.stage"))(
-            []
-        ).num_rows
-        == 0
-    )
+    of_all, stage = counted(tmp_path, name="z").terms, Folder(tmp_path / "z.stage")
+    assert tasks.Bound(of_all, ROWS.schema, key_of(tmp_path).chooser(), None, stage)([]).num_rows == 0
+
+
+def forms_of(folder: Path, tables: list[pa.Table]) -> dict[str, Any]:
+    paths = sorted(folder.iterdir())
+    return {"folder": folder, "paths": paths, "dataset": ds.dataset(folder), "tables": tables}
+
+
+ENGINES = {"one": jobs.OneProcess(), "seven": jobs.OneProcess(7), "files": jobs.OutOfCore(50)}
+
+
+@pytest.mark.parametrize("types", visits.TWO, ids="-".join)
+def test_people_of_two_types_are_refused_by_name(tmp_path, types) -> None:
+    """Else a cast makes one of two people, or two of one; an empty table is no exception."""
+    at_home(tmp_path)
+    folder, tables = visits.two_types(tmp_path / "rows", *types)
+    names = [str(visits.PEOPLE[each].type) for each in types]
+    forms = {**forms_of(folder, tables), "empty": [tables[0], tables[1].slice(0, 0)]}
+    for (form, rows), engine in ((each, engine) for each in forms.items() for engine in ENGINES):
+        with pytest.raises(DTypeError, match=f"user {visits.MIXED}") as refused:
+            jobs.bounded_counts(rows, **visits.ONCE, key=key_of(tmp_path), stage=tmp_path / "s", engine=ENGINES[engine])
+        assert all(name in str(refused.value) for name in names), (form, engine)
+    assert not (tmp_path / "s" / verbs.FROZEN).exists()
+
+
+@pytest.mark.parametrize("types", visits.ONE, ids="-".join)
+def test_people_of_one_type_in_several_widths_count_once(tmp_path, types) -> None:
+    at_home(tmp_path)
+    folder, tables = visits.two_types(tmp_path / "rows", *types)
+    for (form, rows), engine in ((each, engine) for each in forms_of(folder, tables).items() for engine in ENGINES):
+        stage = tmp_path / f"{form} {engine}"
+        jobs.bounded_counts(rows, **visits.ONCE, key=key_of(tmp_path), stage=stage, engine=ENGINES[engine])
+        assert pa.ipc.open_file(stage / tasks.name_of(0)).read_all()["n"].to_pylist() == [3, 0], (form, engine)
+
+
+def test_files_of_two_types_without_rows_and_numbers_beyond_a_width(tmp_path) -> None:
+    """A file that has no row has a type; and a large number after narrow ones is itself."""
+    at_home(tmp_path)
+    how: dict[str, Any] = {**visits.ONCE, "key": key_of(tmp_path)}
+    folder, _ = visits.two_types(tmp_path / "rows", "int32", "text")
+    pq.write_table(pq.read_table(folder / "1.parquet").slice(0, 0), folder / "1.parquet")
+    with pytest.raises(DTypeError, match=visits.MIXED):
+        jobs.bounded_counts(folder, stage=tmp_path / "s", **how)
+    pq.write_table(pa.table({"user": [2**40, 2], "page": [0, 0]}), folder / "1.parquet")
+    jobs.bounded_counts(folder, stage=tmp_path / "t", **how)
+    assert pa.ipc.open_file(tmp_path / "t" / tasks.name_of(0)).read_all()["n"].to_pylist() == [4, 0]
+
+
+@pytest.mark.parametrize("name", ["page", "minutes", "n"])
+def test_keys_values_and_tables_of_two_types_are_refused(tmp_path, name) -> None:
+    at_home(tmp_path)
+    rows = pa.table({"user": [1, 2], "page": [0, 1], "minutes": [1.0, 2.0], "n": [1, 2]})
+    other = {"page": pa.array(["2", "3"]), "minutes": pa.array([3, 4]), "n": pa.array([1.0, 2.0])}[name]
+    two = [rows, rows.set_column(rows.column_names.index(name), name, other)]
+    key, wrong = key_of(tmp_path), f"{name} {visits.MIXED}"
+    summed: dict[str, Any] = {"values": "minutes", "lower": 0, "upper": 9, "granularity": 1}
+    for engine in ENGINES.values() if name != "n" else ():
+        with pytest.raises(DTypeError, match=wrong):
+            jobs.bounded_counts(two, **visits.ONCE, **summed, key=key, stage=tmp_path / "s", engine=engine)
+    if name != "minutes":
+        with pytest.raises(DTypeError, match=wrong):
+            jobs.counted(two, by="page", column="n", key=key, stage=tmp_path / "t")
+
+
+def damaged(path: Path) -> Path:
+    pq.write_table(ROWS, path)
+    data = bytearray(path.read_bytes())
+    at = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    data[at : at + 99] = b"\xff" * 99
+    path.write_bytes(data)
+    return path
+
+
+def raising(error: Exception) -> Any:
+    yield ROWS.to_batches()[0]
+    raise error
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_readers_say_of_values_is_told_by_its_kind(tmp_path, engine) -> None:
+    at_home(tmp_path)
+    doubled = ROWS.to_pandas()[["user", "page", "user"]]
+    reader = pa.RecordBatchReader.from_batches(ROWS.schema, raising(RuntimeError(f"at {SECRET}")))
+    mixture = ROWS.to_pandas().astype({"user": object})
+    mixture.loc[5, "user"] = f"{SECRET}"
+    for rows, kind in (
+        (damaged(tmp_path / "a.parquet"), ""),
+        (doubled, "Value"),
+        (reader, ""),
+        (mixture, "Arrow"),
+    ):
+        with pytest.raises(DTypeError, match=f"^rows cannot be read: {kind}[A-Za-z]+$") as refused:
+            counted(tmp_path, rows=rows, engine=ENGINES[engine])
+        assert refused.value.__cause__ is None
+        assert refused.value.__suppress_context__
 
 
 def test_a_domain_is_sorted_by_its_keys_bytes(tmp_path) -> None:
@@ -911,7 +1141,7 @@ def test_a_domain_is_sorted_by_its_keys_bytes(tmp_path) -> None:
         == counts.hashes
     )
     some = jobs.bounded_counts(rows, by=["year", "town"], domain=listed[1:], stage=tmp_path / "v", **how)
-    with pytest.raises(KeyReuseError, match="another shape"):  # a domain without one key is another release
+    with pytest.raises(KeyReuseError, match="another domain"):  # a domain without one key is another release
         for each in (counts, some):
             jobs.release(
                 each,

@@ -16,6 +16,7 @@ RELEASED = json.loads((kept.VECTORS / "released.json").read_text())
 LACKING = {  # what a seal of then does not name, and so cannot be gone on with
     **{f"{end}, sorted": "does not name --sort-by" for end in ("csv", "csv.gz", "jsonl", "parquet", "arrow")},
     "tree by levels": "does not name levels",
+    **{f"job, {keys} keys": "does not name adjacency" for keys in ("known", "unknown")},
 }
 
 

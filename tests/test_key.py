@@ -65,6 +65,35 @@ def test_keys_of_another_length_are_refused(length) -> None:
     assert "qq" not in str(caught.value)
 
 
+GUESSED = {
+    "zeros": bytes(32), "ones": b"\xff" * 32, "letters": b"q" * 32, "a pass phrase": b"correct horse battery staple 123",
+    "hexadecimal": b"0123456789abcdef" * 2, "a line": b"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY="[:31] + b"\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("secret", GUESSED.values(), ids=GUESSED)
+def test_bytes_that_nobody_drew_are_no_key(secret, tmp_path) -> None:
+    """A crash leaves zeros, and a password is text: anybody could take the noise off."""
+    known = "32 equal bytes" if len(set(secret)) == 1 else "all text, such as a password"
+    file = tmp_path / "visits.key"
+    file.write_bytes(secret)
+    file.chmod(0o600)
+    for make, error in (
+        (lambda: Key.from_bytes(secret), ParameterError),
+        (lambda: KeyFile(file), FileError),
+        (lambda: ReleaseKey(secret, "visits"), ParameterError),
+        (lambda: FixedKey(secret), ParameterError),
+    ):
+        with pytest.raises(error, match=f"drawn at random, and (it is|holds) {known}") as caught:
+            make()
+        assert secret.decode("latin-1")[:4] not in str(caught.value)
+
+
+@pytest.mark.parametrize("byte", [0, 255, 127, 31, 128])
+def test_one_byte_that_is_no_text_makes_no_password(byte) -> None:
+    assert Key.from_bytes(b"q" * 31 + bytes([byte])) != master()
+
+
 @pytest.mark.parametrize(
     "bad", [bytearray(32), memoryview(bytes(32)), "q" * 32, 7, None, [0] * 32, np.zeros(32, np.uint8)], ids=type
 )
@@ -108,7 +137,7 @@ def test_keys_compare_and_hash() -> None:
     """By kind and secret; a fixed key is never equal to a real one of the same bytes."""
     assert master() == master()
     assert hash(master()) == hash(master())
-    assert master() != Key.from_bytes(bytes(32))
+    assert master() != Key.from_bytes(SECRET[::-1])
     assert master().derive("a") == master().derive("a")
     assert master().derive("a") != master().derive("b")
     assert master() != FixedKey(SECRET)

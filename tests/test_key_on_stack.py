@@ -607,7 +607,7 @@ WORK = """
 
     def share(work, begin, end):  # the caller leaves a part to its helper
         if begin == 0 and end < work.job.counts.size:
-            begun.wait(60)
+            begun.wait(600)
             begun.clear()
         shares(work, begin, end)
 
@@ -638,9 +638,7 @@ def test_no_word_is_left_by_a_release(probe, isa, tmp_path) -> None:
     library, words = compiled(tmp_path, "known", GETRANDOM), masked(KEY).hex()
     preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
     for _ in range(2):  # addresses of another process are others: what it leaves again is no chance
-        output = python(
-            WORK.replace("BLIND", repr(BLIND)), probe._name, library, words, isa, LD_PRELOAD=preload, timeout=120
-        )
+        output = python(WORK.replace("BLIND", repr(BLIND)), probe._name, library, words, isa, LD_PRELOAD=preload)
         looked, helpers, left = output.split(maxsplit=2)
         assert int(looked) == 15 + 13 + 1
         assert int(helpers) == 2

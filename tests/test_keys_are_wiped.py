@@ -33,7 +33,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "DiscreteLaplace.release of many": {"values": COUNTS},
     "DiscreteLaplace.release under a key": {
         "values": COUNTS,
-        "key": Key.from_bytes(bytes(32)).derive("x"),
+        "key": Key.from_bytes(bytes(range(32))).derive("x"),
         "resume": True,
     },
     "Laplace.release of many": {"values": COUNTS / 1},

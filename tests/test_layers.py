@@ -292,6 +292,15 @@ def files_say_their_room(root: Path) -> Iterator[str]:
                 yield f"{path.relative_to(root)}: a name that says nothing"
 
 
+def no_property_takes_a_lock(root: Path) -> Iterator[str]:
+    """Before Python 3.12 functools.cached_property computes under one, which a fork leaves held."""
+    for path, tree in modules(root):
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        if "cached_property" in names and path != "mechanisms/lockfree_property.py":
+            yield f"{path}: takes functools.cached_property, for which there is lockfree_property"
+
+
 RULES: tuple[Callable[[Path], Iterator[str]], ...] = (
     rooms_import_what_they_may,
     only_native_touches_the_c_module,
@@ -303,6 +312,7 @@ RULES: tuple[Callable[[Path], Iterator[str]], ...] = (
     laws_link_against_nothing,
     the_table_names_every_room,
     files_say_their_room,
+    no_property_takes_a_lock,
 )
 
 
@@ -324,6 +334,8 @@ PLANTED: tuple[tuple[Callable[[Path], Iterator[str]], str, str, str], ...] = (
     (rooms_import_what_they_may, "dpfast/privacy/meaning.py", END, "import numba"),
     (rooms_import_what_they_may, "dpfast/trees/noisy_tree.py", END, "from dpfast.mechanisms.discrete_laplace import DiscreteLaplace"),
     (rooms_import_what_they_may, "dpfast/statistics.py", END, "from dpfast import DiscreteLaplace"),
+    (no_property_takes_a_lock, "dpfast/trees/noisy_tree.py", END, "from functools import cached_property"),
+    (no_property_takes_a_lock, "dpfast/release/arrays.py", END, "def _x(functools): return functools.cached_property"),
     (rooms_import_what_they_may, "dpfast/audit/law.py", END, "from dpfast.pictures import audit"),
     (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "from dpfast import DiscreteLaplace"),
     (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "from . import engine"),

@@ -58,6 +58,7 @@ TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,
 ZEROS = np.zeros(50, np.int64)
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where a flush costs nothing
 CELLS = Sensitivity(2, 1)
+UNTOLD = "\nwhether a copy was restored since cannot be told without --key-file\n"
 
 
 @pytest.fixture
@@ -413,7 +414,8 @@ def test_choices_and_answers_pay_too(path, mechanism, values, unusable, capsys) 
     assert len(kinds) == 1 + (unusable is not None)
     assert ledger.spent.epsilon == Fraction(1, 10)
     said = command(capsys, "ledger", "verify", path)[1]
-    assert said == f"budget: 1 charge{' and 1 refused attempt' if unusable else ''}, all as they were written\n"
+    charges = f"budget: 1 charge{' and 1 refused attempt' if unusable else ''}"
+    assert said == f"{charges}, all as they were written{UNTOLD}"
     ledger.spend(ledger.remaining)
     with pytest.raises(BudgetExhausted):
         ledger.release(mechanism, values)
@@ -816,7 +818,8 @@ ALTERED = "a row is not as it was written"
         (lambda path: path.write_bytes(b""), "is not a ledger of dpfast"),
         (lambda path: path.write_bytes(path.read_bytes()[:4096]), "malformed|damaged"),
         (lambda path: path.write_bytes(path.read_bytes()[:-5000]), "malformed|damaged"),
-        (rewritten("PRAGMA user_version = 3"), "a ledger of format 3; this version of dpfast has 2"),
+        (rewritten("PRAGMA user_version = 4"), "a ledger of format 4; this version of dpfast has 3"),
+        (rewritten("PRAGMA user_version = 2"), "a ledger of format 2: `dpfast ledger upgrade`"),
         (rewritten("PRAGMA user_version = 1"), "a ledger of format 1: `dpfast ledger upgrade`"),
         (rewritten("PRAGMA journal_mode = WAL"), "journal mode wal"),
         (rewritten("DELETE FROM promise"), "it states no budget"),
@@ -898,9 +901,13 @@ def test_damage_that_only_a_whole_check_finds(ledger, capsys, damage, message) -
         ledger.release(TENTH, ZEROS)
     spent = ledger.spent
     assert ledger.verify() == 6
-    assert command(capsys, "ledger", "verify", ledger.path)[:2] == (0, "visits: 6 charges, all as they were written\n")
+    assert command(capsys, "ledger", "verify", ledger.path)[:2] == (
+        0,
+        f"visits: 6 charges, all as they were written{UNTOLD}",
+    )
     damage(ledger.path)
-    assert Ledger(ledger.path).spent == spent
+    ledger = Ledger(ledger.path)  # which has seen no other charges in their place
+    assert ledger.spent == spent
     with pytest.raises(LedgerError, match=message):
         ledger.verify()
     with pytest.raises(LedgerError, match=message):
@@ -963,6 +970,7 @@ def test_a_manifest_that_was_edited_is_compared_and_never_obeyed(ledger, stateme
     """With all digests and sums put right: the caller's parameters are what is drawn with."""
     ledger.release(TENTH, ZEROS, key=release_key("edited"), resume=True)
     rewritten(statement)(ledger.path)
+    ledger = Ledger(ledger.path)  # which has seen no other charges in their place
     for again in (
         lambda: ledger.release(TENTH, ZEROS, key=release_key("edited"), resume=True),
         lambda: ledger.reserve(seal_of(release_key("edited")), resume=True),
@@ -1140,7 +1148,7 @@ def test_ctrl_c_leaves_no_lock(ledger, monkeypatch) -> None:
         insert(*row)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store, "PATIENCE", 1.0)
+    monkeypatch.setattr(store, "PATIENCE", 10.0)
     for module, name, interrupted in ((lock.fcntl, "flock", flock), (store, "insert", inserted)):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(module, name, interrupted)
@@ -1283,7 +1291,7 @@ def of_format_1(path: Path, name: str = "ledger_format_1.db") -> Path:
 def test_a_ledger_of_format_1_is_upgraded(path, capsys) -> None:
     """Budget, charges and keyed parts stay. Until then the ledger is refused, with advice."""
     of_format_1(path)
-    with pytest.raises(LedgerError, match="is a ledger of format 1: `dpfast ledger upgrade` makes it one of format 2"):
+    with pytest.raises(LedgerError, match="is a ledger of format 1: `dpfast ledger upgrade` makes it one of format 3"):
         Ledger(path, 1, delta=Decimal("1e-6"))
     ledger = Ledger.upgrade(path)
     assert repr(ledger) == f"<Ledger 'visits': epsilon 1, delta 1e-6 per household, add-remove; {path}>"
@@ -1298,10 +1306,10 @@ def test_a_ledger_of_format_1_is_upgraded(path, capsys) -> None:
     mechanism = DiscreteLaplace(Decimal("0.1"), 1000, unit="household")
     assert ledger.spent.epsilon == Fraction(55, 100)
     ledger.release(
-        mechanism, ZEROS, key=release_key("of format 2")
+        mechanism, ZEROS, key=release_key("of format 3")
     )  # what format 1 has drawn is finished by its version
     ledger.spend(Guarantee(Decimal("0.35"), Decimal("9e-7"), unit="household"))
-    with pytest.raises(LedgerError, match="is not a ledger of format 1"):
+    with pytest.raises(LedgerError, match="is not a ledger of format 1 or 2"):
         Ledger.upgrade(path)
     assert ledger.verify() == 6
 
@@ -1310,6 +1318,81 @@ def test_a_ledger_of_format_1_is_upgraded(path, capsys) -> None:
     assert (code, out) == (0, "sums: rho 0.5 in all per person, substitution\n")
     assert Ledger(other).remaining.rho == Fraction(3, 8)
     assert Ledger(other).history()[0].epsilon is None
+
+
+def test_a_ledger_of_format_2_is_upgraded(path, capsys) -> None:
+    """Budget, charges and refused attempts stay, and what it has reserved is gone on with."""
+    of_format_1(path, "ledger_format_2.db")
+    with pytest.raises(LedgerError, match="is a ledger of format 2: `dpfast ledger upgrade` makes it one of format 3"):
+        Ledger(path)
+    code, out, _ = command(capsys, "ledger", "upgrade", path)
+    assert (code, out) == (0, "visits: epsilon 1, delta 1e-6 in all per household, add-remove\n")
+    ledger = Ledger(path)
+    assert [(*entry[2:6], entry.refused) for entry in ledger.history()] == [
+        ("by age", "discrete_laplace", Fraction(1, 10), 0, False),
+        ("visits/age", "discrete_laplace", Fraction(1, 10), 0, False),
+        ("hours", "laplace", 0, 0, True),
+        ("two", "Guarantee", Fraction(1, 4), Fraction(1, 10**7), False),
+        ("two", "discrete_laplace", Fraction(1, 10), 0, False),
+    ]
+    assert ledger.history()[0].time == "2026-11-24T18:23:14Z"
+    mechanism = DiscreteLaplace(Decimal("0.1"), 1000, unit="household")
+    names = {"key": release_key(), "names": list("abcde"), "resume": True}
+    assert ledger.release(mechanism, np.arange(5), **names).tolist() == [25424, -25444, -2630, 288, 14217]
+    with pytest.raises(dpfast.OtherInputError):
+        ledger.release(mechanism, np.arange(5) + 1, **names)
+    assert (ledger.spent.epsilon, ledger.verify()) == (Fraction(55, 100), 6)  # with the attempt of now
+
+    other = of_format_1(path.with_name("rho.db"), "ledger_format_2_rho.db")
+    assert Ledger.upgrade(other).remaining.rho == Fraction(3, 8)
+    assert Ledger(other).remaining.rho_delta == Fraction(9, 10**8)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE releases SET label = 'x' WHERE number = 2", ALTERED),
+        ("DELETE FROM releases WHERE number = 5", "its checkpoint and its charges differ"),
+        ("DELETE FROM parts", "its checkpoint and its charges differ"),
+        ("UPDATE checkpoint SET epsilon_total = '0'", ALTERED),
+        ("DELETE FROM checkpoint", "it has no checkpoint"),
+        ("UPDATE promise SET epsilon = '9'", ALTERED),
+        ("CREATE TABLE more (n)", "its tables are not those of a ledger"),
+    ],
+)
+def test_a_damaged_ledger_of_format_2_stays_as_it_is(path, statement, message) -> None:
+    edited(statement)(of_format_1(path, "ledger_format_2.db"))
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match=message):
+        Ledger.upgrade(path)
+    assert path.read_bytes() == before
+
+
+def test_what_a_later_version_keeps_is_refused_in_words(ledger) -> None:
+    """A budget in mu_squared, and a kind of row: neither is called damage."""
+    ledger.spend(TENTH)
+    rewritten("UPDATE releases SET kind = 'step'")(ledger.path)
+    with pytest.raises(LedgerError, match="charge 1 is of a kind that this version of dpfast does not know"):
+        Ledger(ledger.path)
+    ledger.path.unlink()
+    Ledger(ledger.path, rho=1, create=True).spend(Guarantee(rho=1))
+    rewritten("UPDATE promise SET mu_squared = '1', rho = NULL")(ledger.path)
+    with pytest.raises(LedgerError, match="is kept in mu_squared, which this version of dpfast does not know"):
+        Ledger(ledger.path)
+
+
+def test_equal_charges_of_one_second_differ(ledger, monkeypatch) -> None:
+    """Else what was seen of one would be found in a copy that was charged instead."""
+    monkeypatch.setattr(store.time, "strftime", lambda *_: "2026-11-24T00:00:00Z")
+    other = ledger.copy(ledger.path.with_name("other.db"))
+    for one in (ledger, other):
+        one.spend(TENTH)
+    with (
+        contextlib.closing(sqlite3.connect(ledger.path)) as file,
+        contextlib.closing(sqlite3.connect(other.path)) as copied,
+    ):
+        digests = [each.execute("SELECT digest FROM releases").fetchone() for each in (file, copied)]
+    assert digests[0] != digests[1]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,9 @@ def test_one_least_python_everywhere() -> None:
 CLOCKS = {
     f"{clock}{unit}" for clock in ("monotonic", "perf_counter", "process_time", "thread_time") for unit in ("", "_ns")
 }
-ON_PURPOSE = {"test_timing.py": "time must not tell the noise; its figures are of ranks, and load costs power alone"}
+ON_PURPOSE = {
+    "test_timing.py": "time must not tell the noise: no part of the README's command, for a quiet machine decides it"
+}
 
 
 def timed_assertions(text: str) -> list[int]:

@@ -142,7 +142,7 @@ def test_a_forked_child_has_no_key(seconds) -> None:
                 attempt()
             except dpfast.ParameterError as error:
                 refused += "no key survives a fork" in str(error)
-        assert master != dpfast.Key.from_bytes(bytes(32)) and key == key
+        assert master != dpfast.Key.from_bytes(bytes(range(32))) and key == key
         assert digester(0, [1, 2, 3]) == digest  # what can do one thing goes on
         assert not any(bytes(each._held) for each in held)
         return f"{refused} {sealed.release(0, [1, 2, 3]).tolist() == expected} "

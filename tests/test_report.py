@@ -6,13 +6,15 @@ from __future__ import annotations
 import csv
 import errno
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +34,7 @@ from dpfast.report import pictures, style
 from dpfast.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
 from dpfast.report.markup import MINUS, ends, number, text
 from dpfast.report.page import page
+from dpfast.tables import atomic_write as atomic
 from dpfast.tables import files
 from dpfast.tables.atomic_write import Found, atomic_write
 from dpfast.tables.first_rows import FirstRows
@@ -78,7 +81,7 @@ def facts(cells: list[float] | None = None, **other: object) -> Facts:
     shown = list(range(6)) if cells is None else cells
     made = {
         "file": "out.csv", "rows": len(shown), "noisy": [noisy(shown)], "guarantee": dpfast.Guarantee(1), "record": {},
-        "labels": {"city": [CITIES[at % 6] for at in range(len(shown))]}, **other,
+        "labels": [("city", [CITIES[at % 6] for at in range(len(shown))])], **other,
     }  # fmt: skip
     return Facts(**made)
 
@@ -141,7 +144,7 @@ def test_parameters_of_parameters_are_written_out() -> None:
 
 
 def test_rows_are_named_by_the_first_columns_that_tell_them_apart() -> None:
-    labels = {"city": ["Lima", "Lima", "Oslo"], "sex": ["f", "m", "f"], "more": ["a", "b", "c"]}
+    labels = [("city", ["Lima", "Lima", "Oslo"]), ("sex", ["f", "m", "f"]), ("more", ["a", "b", "c"])]
     tree = Tree(page(facts([1, 2, 3], labels=labels)))
     assert [said for said in tree.said("span") if said] == ["Lima, f", "Lima, m", "Oslo, f"]
 
@@ -251,7 +254,7 @@ def test_of_many_pieces_few_rows_are_kept(tmp_path) -> None:
     seen = FirstRows(source, most=3, width=1)
     for cell in (5, -7, 2, 9, 1):
         seen.add(piece, [np.array([cell])])
-    assert (seen.rows, seen.cells, seen.labels) == (5, [[5, -7, 2]], {"city": ["Lima"] * 3})
+    assert (seen.rows, seen.cells, seen.labels) == (5, [[5, -7, 2]], [("city", ["Lima"] * 3)])
     assert seen.ranges == [(-7, 9)]
 
 
@@ -315,7 +318,7 @@ def test_what_has_no_bound_on_belief_has_no_picture_of_it() -> None:
 def test_hostile_names_are_text(name) -> None:
     made = page(
         facts(
-            file=f"{name}.csv", title=name, labels={name: [name] * 6}, noisy=[noisy(list(range(6)), name)], notes=[name],
+            file=f"{name}.csv", title=name, labels=[(name, [name] * 6)], noisy=[noisy(list(range(6)), name)], notes=[name],
             unshown=[name], record={"label": name}, guarantee=dpfast.Guarantee(1, unit=name[:100] if name.isprintable() else "person"),
         )
     )  # fmt: skip
@@ -513,7 +516,7 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_killed_before_the_page_leaves_out_alone_and_resumes(tmp_path, keyed, monkeypatch, killed) -> None:
-    assert release(tmp_path, *keyed) == 130
+    assert release(tmp_path, *keyed) == 0
     assert (tmp_path / "out.csv").exists()
     assert not (tmp_path / "out.html").exists()
     monkeypatch.undo()
@@ -528,7 +531,7 @@ def test_a_page_is_never_beside_another_out(tmp_path, monkeypatch, killed) -> No
         whole.setattr(cli_report, "atomic_write", atomic_write)
         assert release(tmp_path, "--epsilon", "1e-6") == 0  # six cells are equal once in 10^39
     old = (tmp_path / "out.csv").read_bytes()
-    assert release(tmp_path, "--epsilon", "1e-6", "--force") == 130
+    assert release(tmp_path, "--epsilon", "1e-6", "--force") == 0
     assert (tmp_path / "out.csv").read_bytes() != old
     assert not (tmp_path / "out.html").exists()
 
@@ -541,25 +544,81 @@ def test_what_is_refused_leaves_the_old_page_beside_the_old_out(tmp_path, ledger
     assert [(tmp_path / name).read_bytes() for name in ("out.csv", "out.csv.json", "out.html")] == before
 
 
+@pytest.mark.parametrize("where", ["facts", "page", "first rows", "full disk", "its name"])
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (FileError("no page today"), "OUT is whole, and .*out.html was not written: no page today"),
-        (OSError(errno.ENOSPC, "No space left on device"), "OUT is whole, .*: No space left on device"),
+        (FileError("no page today"), "no page today"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
         (ZeroDivisionError("a private number"), r"ZeroDivisionError in \w+.py:\d+; please report this"),
+        (KeyboardInterrupt(), "interrupted"),
     ],
 )
-def test_out_is_not_lost_with_its_page(tmp_path, ledger, monkeypatch, capsys, error, said) -> None:
-    def fail(_: Facts) -> str:
+def test_out_is_not_lost_with_its_page(tmp_path, ledger, monkeypatch, capsys, error, said, where) -> None:
+    """It is there, the exit code is the release's, and a warning says that the page is lost."""
+
+    def fail(*_: object, **__: object) -> str:
         raise error
 
+    places = {
+        "facts": (cli_report, "noisy_column"),
+        "page": (cli_report, "page"),
+        "first rows": (FirstRows, "add"),
+        "full disk": (atomic, "_finish"),
+        "its name": (atomic, "_place"),
+    }
+    owner, name = places[where]
+    if where == "facts":
+        owner = import_module("dpfast.cli.privatize")
+    if where == "first rows" and isinstance(error, KeyboardInterrupt):
+        error, said = MemoryError("a private number"), "MemoryError in .*"  # Ctrl-C stops a release that is not whole
+    whole = getattr(owner, name)
+
+    def of_the_page(file: Any, path: Path, *rest: Any, **how: Any) -> Any:
+        pages = path == tmp_path / "out.html" if where == "its name" else (tmp_path / "out.csv").exists()
+        return fail() if pages else whole(file, path, *rest, **how)
+
     table(tmp_path)
-    monkeypatch.setattr(cli_report, "page", fail)
-    assert release(tmp_path, "--ledger", str(ledger)) == 1
-    assert re.search(said, shown := capsys.readouterr().err)
+    monkeypatch.setattr(owner, name, of_the_page if where in {"full disk", "its name"} else fail)
+    assert release(tmp_path, "--ledger", str(ledger)) == 0
+    shown = capsys.readouterr().err
+    assert re.search(f"^Warning: OUT is whole, and .*out.html was not written: .*{said}$", shown, re.MULTILINE), shown
     assert "private number" not in shown
     assert (tmp_path / "out.csv").exists()
     assert not (tmp_path / "out.html").exists()
+
+
+@pytest.mark.parametrize("start", [".csv", ".parquet", ".arrow"])
+@pytest.mark.parametrize("end", [".csv", ".tsv", ".parquet", ".feather"])
+def test_columns_of_one_name_have_a_page(tmp_path, ledger, start, end) -> None:
+    """Joins and spreadsheets give them."""
+    doubled = pa.Table.from_arrays(
+        [pa.array(["x", "z"]), pa.array([3, 5]), pa.array(["y", "w"])], ["note", "n", "note"]
+    )
+    if start == ".csv":
+        (tmp_path / "in.csv").write_text("note,n,note\nx,3,y\nz,5,w\n")
+    else:
+        store(doubled, tmp_path / f"in{start}")
+    words = ["--column", "n", "--epsilon", "0.5", "--sensitivity", "1", "--ledger", str(ledger), "--quiet"]
+    out, html = tmp_path / f"out{end}", tmp_path / "out.html"
+    assert main(["privatize", str(tmp_path / f"in{start}"), str(out), *words, "--report", str(html)]) == 0
+    assert out.exists()
+    tree = Tree(html.read_text("utf-8"))
+    assert {"x", "y", "z", "w"} <= {*tree.said("td"), *tree.said("th")}
+
+
+def test_a_terminal_that_has_gone_costs_no_release(tmp_path, monkeypatch) -> None:
+    """A bar that cannot be shown, at any of its steps."""
+
+    class Gone:
+        def __init__(self, *_: object, **__: object) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("rich.progress.Progress", Gone)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    source, out = table(tmp_path), tmp_path / "out.csv"
+    assert main(["privatize", str(source), str(out), "--column", "visits", *LAW]) == 0
+    assert out.exists()
 
 
 # ------------------------------------------------------------------ colours

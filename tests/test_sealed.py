@@ -227,7 +227,10 @@ def test_the_clamp_of_a_column_is_sealed_with_its_digests() -> None:
     seal = key.seal(columns, made, shape=(2,))
     assert seal.manifest.terms == (("clamp of 'a'", "0, 9"),)
     wide = key.digester(dpfast.Laplace(1, 1), clamp=(0, 1e300))  # whose digits are too many to be shown
-    assert tiers.naming(key, wide.terms).seal(wide.mechanism, [wide(0, [1.0])], shape=(1,)).manifest.terms == wide.terms
+    assert (
+        tiers.naming(key, {}, wide.terms).seal(wide.mechanism, [wide(0, [1.0])], shape=(1,)).manifest.terms
+        == wide.terms
+    )
     sealed = seal.without_ledger()
     assert sealed.release(0, [1, 2], column="a", clamp=(0, 9)).shape == (2,)
     for name, other in (("a", (0, 8)), ("a", None), ("b", (0, 9))):
@@ -1286,7 +1289,7 @@ KILLED = """
         label = f"{at} {when}"
         child = os.fork()
         if child == 0:
-            signal.alarm(100)
+            signal.alarm(600)
             kill_at(*steps[at], when)
             attempt(label)
             os._exit(0)

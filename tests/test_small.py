@@ -15,7 +15,7 @@ import pytest
 import tiers
 from fresh import python
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, ParameterError, Snapping
+from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
 
 COUNTS = DiscreteLaplace(1, 10), DiscreteGaussian(10), DiscreteGaussian(1000), DiscreteLaplace(1, 2**30)
 REALS = Laplace(1, 1), Gaussian(3), Snapping(1, 1, bound=2**40)
@@ -52,6 +52,18 @@ def test_every_layout(mech: Any, dtype: str, calls: list[bool]) -> None:
         assert not np.shares_memory(made, values), name
         distance = np.abs(made.astype(float) - before.astype(float))
         assert (distance < 2.0**45).all() if mech.scale > 2**20 else (distance < FAR // 2).all(), name
+
+
+@pytest.mark.parametrize("options", [{}, {"lower": -(2**40)}], ids=["plain", "bounds"])
+def test_long_long_is_int64(options: dict[str, Any], calls: list[bool]) -> None:
+    """It has as many bits and is another type to NumPy: such an array took ten times as long."""
+    values = np.array([0, FAR], np.longlong)
+    made = COUNTS[0].release(values, **options)
+    assert calls.pop()
+    assert made.dtype is np.dtype(np.int64)
+    assert abs(int(made[1]) - FAR) < FAR // 2
+    with pytest.raises(DTypeError, match="float64 or float32, not int64"):
+        REALS[0].release(values, **options)
 
 
 @pytest.mark.parametrize(("mech", "dtype"), PLAIN, ids=lambda value: getattr(value, "NAME", value))

@@ -13,7 +13,9 @@ dropped.
 | Kruskal and Wallis's H of time by 16ths of a table that a draw looks at, an eighth of its lines cold | p = 1e-10 | 1e-10 | without the reading of all lines, seven processes of eight raised 2 to 6 alarms of 8, with half of the calls |
 | AUC of time, planted keys, largest 0.1 % against the rest | 0.5 +- 4 standard errors, 2,000 of each | 4e-9 (6e-5 twice) | an alarm must repeat with new events |
 
-pytest -s prints the figures. tests/deep/timing.py times more calls, of all laws.
+`pytest -s -m timing` runs them, one after another, and prints the figures. The README's command
+does not: what is caught by a clock is caught on a quiet machine. tests/deep/timing.py times more
+calls, of all laws.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiers
-from call_times import TAIL, auc, leak, timed, undisturbed
+from call_times import TAIL, auc, leak, on_a_quiet_machine, timed, undisturbed
 from scipy import stats
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian
@@ -44,7 +46,7 @@ MECHANISMS = [DiscreteLaplace(1, scale) for scale in (1, 10**3, 10**6, 10**12)]
 MECHANISMS += [Gaussian(1000), DiscreteGaussian(100), DiscreteGaussian(1000)]
 ALONE = [DiscreteLaplace(1, 1), DiscreteLaplace(1, 3), DiscreteGaussian(10), DiscreteGaussian(100)]
 IDS = [f"{type(m).__name__}-{m.scale:g}" for m in MECHANISMS]
-pytestmark = pytest.mark.xdist_group("timing")  # one after another
+pytestmark = pytest.mark.timing
 
 
 # ------------------------------------------------------------------ keys whose first draw is large
@@ -167,6 +169,7 @@ def judged(name: str, release: Callable[[], Any], n: int) -> list[str]:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+@on_a_quiet_machine()
 def test_a_call_of_one_count(mechanism: Any) -> None:
     """As released by default: neither correlation nor a guesser, nor the tail."""
     x, out = zeros(mechanism, 1), zeros(mechanism, 1)
@@ -175,6 +178,7 @@ def test_a_call_of_one_count(mechanism: Any) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+@on_a_quiet_machine()
 def test_a_large_call_in_constant_time(mechanism: Any) -> None:
     """Time of 65,536 counts: no mean or largest |noise|, nor a first draw in the tail."""
     x, out = zeros(mechanism, LARGE), zeros(mechanism, LARGE)
@@ -186,6 +190,7 @@ def test_a_large_call_in_constant_time(mechanism: Any) -> None:
 
 @pytest.mark.parametrize("isa", tiers.ISAS, ids=lambda isa: tiers.ISA_NAMES[isa])
 @pytest.mark.parametrize("mechanism", ALONE, ids=lambda m: f"{type(m).__name__}-{m.scale:g}")
+@on_a_quiet_machine()
 def test_a_draw_alone(mechanism: Any, isa: int) -> None:
     """The C of one constant-work draw without its call: a branch on the noise is a few ns there."""
     n = 4 * CALLS
@@ -208,6 +213,7 @@ def test_a_draw_alone(mechanism: Any, isa: int) -> None:
 
 @pytest.mark.parametrize("place", range(0, 64, 16))
 @pytest.mark.parametrize("scale", [10**6, 10**13], ids=["double-double", "integers"])
+@on_a_quiet_machine()
 def test_no_draw_waits_for_a_cold_line_of_a_table(scale: int, place: int) -> None:
     """The digits that choose the line choose the noise, too: so every call reads all lines first.
 
@@ -261,15 +267,17 @@ def looping_together(t: float, out: np.ndarray) -> Callable[[], np.ndarray]:
     return release
 
 
+@on_a_quiet_machine()
 def test_a_looping_sampler_is_caught() -> None:
-    """By correlation and guesser, for one count and for many, in a twentieth of the calls."""
+    """By correlation and guesser, for one count and for many, in a tenth of the calls."""
     one, many = np.zeros(1, np.int64), np.zeros(4096, np.int64)
     for t in (1, 30):
-        assert len(judged(f"looping, scale {t}", looping(t, one), 3_000)) == 2
-    assert judged("looping, scale 30, 4,096 counts", looping_together(30, many), 400)
+        assert len(judged(f"looping, scale {t}", looping(t, one), CALLS // 10)) >= 2
+    assert judged("looping, scale 30, 4,096 counts", looping_together(30, many), LARGE_CALLS)
 
 
 @pytest.mark.parametrize("scale", [10, 100, 10**6])
+@on_a_quiet_machine()
 def test_a_single_count_that_starts_at_the_table_or_at_level_0_is_caught(scale: int) -> None:
     """What either leaves undecided is large and takes longer: small calls are constant-work."""
     assert len(tail_told(DiscreteLaplace(1, scale), 1, constant_work=False)) == 2

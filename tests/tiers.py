@@ -15,6 +15,7 @@ import pytest
 
 from dpfast import _native, exact
 from dpfast.errors import EntropyError
+from dpfast.jobs import tasks
 from dpfast.kernels import nominate
 from dpfast.mechanisms import equals, selection
 from dpfast.mechanisms.real import RealMechanism
@@ -73,9 +74,15 @@ def secret_of(key: Any) -> bytes:
 choosing, drawing = attrgetter("_secret"), attrgetter("_secrets")  # what a Chooser and a Sealed hold
 
 
-def naming(key: Any, *terms: Any) -> Any:
+def forget_domains() -> None:
+    """What a worker keeps of the domain that it read last."""
+    tasks._domain.cache_clear()
+    tasks._table.cache_clear()
+
+
+def naming(key: Any, terms: Any, *known: Any) -> Any:
     """A release key whose seal names these terms."""
-    return key._naming({}, *terms)
+    return key._naming(terms, *known)
 
 
 def forget_labels() -> None:

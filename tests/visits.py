@@ -118,7 +118,33 @@ def same(home: Path, one: str, other: str) -> None:
         assert files(home / f"{one}.{part}") == files(home / f"{other}.{part}"), part
 
 
-# ------------------------------------------------------------------ what must not tell
+# ------------------------------------------------------------------ people of two types
+
+
+PEOPLE: dict[str, pa.Array] = {
+    "int": pa.array([1, 2, 3]), "int32": pa.array([1, 2, 3], pa.int32()), "text": pa.array(["1", "2", "3"]),
+    "large": pa.array(["1", "2", "3"], pa.large_string()), "coded": pa.array(["1", "2", "3"]).dictionary_encode(),
+    "view": pa.array(["1", "2", "3"], pa.string_view()), "uint64": pa.array([1, 2, 3], pa.uint64()),
+    "float": pa.array([1.0, 2.0, 3.0]), "decimal": pa.array([1, 2, 3], pa.decimal128(5, 1)), "date": pa.array([1, 2, 3], pa.date32()),
+    "zoned": pa.array([1, 2, 3], pa.timestamp("us", "Europe/Paris")), "bool": pa.array([True, False, True]), "bytes": pa.array([b"1", b"2", b"3"]),
+}  # fmt: skip
+TWO = [
+    ("int", "text"), ("text", "int"), ("int", "float"), ("text", "float"), ("text", "decimal"), ("int", "decimal"), ("text", "date"),
+    ("text", "zoned"), ("int", "bool"), ("text", "bytes"), ("uint64", "int"),
+]  # fmt: skip
+ONE = [("int32", "int"), ("int", "int32"), ("text", "large"), ("text", "coded"), ("coded", "text"), ("view", "text")]
+ONCE: dict[str, Any] = {"unit": "user", "by": "page", "domain": range(2), "max_partitions": 1, "max_per_partition": 1}
+MIXED = "must be of one type in all rows, and is .* in some and .* in others"
+
+
+def two_types(folder: Path, *types: str) -> tuple[Path, list[pa.Table]]:
+    """Three people in two files and two tables, whose ids are of two types."""
+    folder.mkdir()
+    tables = [pa.table({"user": PEOPLE[each], "page": [0, 0, 0]}) for each in types]
+    for i, each in enumerate(tables):
+        plain = each if types[i] != "view" else each.set_column(0, "user", PEOPLE["large"])
+        pq.write_table(plain, folder / f"{i}.parquet")
+    return folder, tables
 
 
 # ------------------------------------------------------------------ what goes wrong

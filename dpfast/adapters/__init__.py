@@ -164,6 +164,8 @@ def releaser(values: Any, out: object) -> Callable[..., Any] | None:
     given).
     """
     adapter = _adapter(type(values))  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
+    if adapter is None and hasattr(type(values), "columns"):
+        raise DTypeError(f"{type(values).__name__} is a frame that no adapter reads: release a column of it")
     if adapter is None:
         return None
     if out is not None:
@@ -181,6 +183,33 @@ def _adapter(kind: type) -> str | None:
     return known or next((OFFERS[name] for name in OFFERS if hasattr(kind, name)), None)
 
 
+def chosen(columns: Iterable[Any], asked: Any, *, labelled: bool = False) -> list[int]:
+    """The places of the columns of a frame that get noise, in the order asked for.
+
+    columns: the names of all. asked: the names that the caller chose, or None. labelled: whether
+        the rows have labels of their own, so that no column needs to be their key.
+    Raises: DTypeError, ParameterError (several columns and none chosen; names that are not those of
+        one column each).
+    """
+    names = list(columns)
+    if asked is None:
+        if len(names) > 1 and not labelled:
+            raise ParameterError(
+                f"columns must name the columns that get noise, for column {names[0]!r:.60} would get noise too: "
+                f"release(frame, columns=[{names[-1]!r:.60}]), or the column alone"
+            )
+        return list(range(len(names)))
+    if isinstance(asked, (str, bytes)) or not isinstance(asked, Iterable):
+        raise DTypeError(f"columns must be a list of names, not {type(asked).__name__}")
+    wanted = list(asked)
+    if not wanted:
+        raise ParameterError("columns must name at least one column")
+    for name in wanted:
+        if names.count(name) != 1 or wanted.count(name) != 1:
+            raise ParameterError(f"columns must name each column once, and one of that name alone, got {name!r:.60}")
+    return [names.index(name) for name in wanted]
+
+
 def jointly(
     released: Callable[..., Any],
     columns: Iterable[Any],
@@ -190,8 +219,8 @@ def jointly(
 ) -> Any:
     """A release of all cells of a frame as one vector: an array of noisy columns.
 
-    read: f(column, missing), the cells of a column. labels: what names the rows, then the columns:
-        under a key a cell is sealed with both.
+    columns: those that get noise. read: f(column, missing), the cells of a column. labels: what
+        names the rows, then the columns: under a key a cell is sealed with both.
     Columns of several types become the least that holds them all.
     Raises: DTypeError (no columns; integers beside floats, uint64 beside signed integers; what read
         raises, with the column's place); ParameterError (names).
@@ -213,6 +242,7 @@ def jointly(
     if options.get("key") is not None:
         rows, across = ([json.dumps(label, default=str) for label in each] for each in labels())
         options["names"] = [f"{column} {row}" for column in across for row in rows]
+    options["columns"] = None  # they are chosen
     return released(np.stack(cells), **options)
 
 

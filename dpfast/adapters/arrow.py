@@ -4,8 +4,8 @@
     table.set_column(1, "visits", DiscreteLaplace(epsilon=1, sensitivity=1).release(table["visits"]))
 
 All cells of a Table or a RecordBatch are released as one vector: the sensitivity is that of all of
-them together. The input of a column is read where it lies. The result is the memory that NumPy
-wrote.
+them together. One of several columns needs `columns=`, those that get noise and are returned. The
+input of a column is read where it lies. The result is the memory that NumPy wrote.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpfast import DTypeError
-from dpfast.adapters import filler, jointly, library
+from dpfast.adapters import chosen, filler, jointly, library
 
 pa = library("pyarrow", "arrow", ">=20")
 
@@ -33,8 +33,9 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
         release raises.
     """
     if isinstance(values, (pa.Table, pa.RecordBatch)):
-        noisy = jointly(released, values.columns, read, options, partial(_labels, values))
-        return type(values).from_arrays([pa.array(cells) for cells in noisy], names=values.column_names)
+        table = values.select(chosen(values.column_names, options["columns"]))
+        noisy = jointly(released, table.columns, read, options, partial(_labels, table))
+        return type(values).from_arrays([pa.array(cells) for cells in noisy], names=table.column_names)
     if not isinstance(values, (pa.Array, pa.ChunkedArray)):
         raise DTypeError(f"of pyarrow a release takes a column, a Table or a RecordBatch, not {type(values).__name__}")
     noisy = pa.array(released(read(values, options["missing"]), **options))

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrow data of any library, by the PyCapsule interface, without pyarrow.
 
-    noisy = mechanism.release(duckdb.sql("select visits, sales from counts"))
+    noisy = mechanism.release(duckdb.sql("select visits, sales from counts"), columns=["visits", "sales"])
 
 It reads objects with `__arrow_c_array__` or `__arrow_c_stream__`: of nanoarrow, DuckDB and others.
-A column gives a NumPy array. Rows of several columns give a dict of NumPy arrays by name; all cells
-are released as one vector. Both have the interface themselves, so any Arrow library takes them.
+A column gives a NumPy array. Rows of several columns need `columns=`, those that get noise, and
+give a dict of NumPy arrays by name; all their cells are released as one vector. Both results have
+the interface themselves, so any Arrow library takes them.
 
 What a producer states is checked before its memory is read: what is released already, pointers that
 are null, lengths and offsets that are negative or do not fit each other. Only the sizes of its
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from dpfast import DTypeError, UnusableValuesError
 from dpfast._native import arrow_capsule
-from dpfast.adapters import filler, jointly
+from dpfast.adapters import chosen, filler, jointly
 
 FORMATS = {
     "c": np.int8, "C": np.uint8, "s": np.int16, "S": np.uint16, "i": np.int32, "I": np.uint32,
@@ -72,6 +73,14 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 )
 
 
+class Rows(NamedTuple):
+    """Rows of several columns: which are read, and how many there are."""
+
+    names: list[str]
+    places: list[int]
+    columns: int
+
+
 class Column(NamedTuple):
     """Cells, and which of them are nulls; None if there are none."""
 
@@ -82,18 +91,17 @@ class Column(NamedTuple):
 def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
     """What `released(values, **options)`, a mechanism's release, gives for Arrow data.
 
-    Raises: DTypeError (no numbers; structures that are broken; a producer that fails; two columns
-        of one name); UnusableValuesError (rows that are null as a whole); what release raises.
+    Raises: DTypeError (no numbers; structures that are broken; a producer that fails);
+        ParameterError (columns); UnusableValuesError (rows that are null as a whole); what release
+        raises.
     """
     streams = getattr(type(values), "__arrow_c_stream__", None) is not None
-    names, columns = _stream(values) if streams else _array(values)
-    if names is None:
+    rows, columns = (_stream if streams else _array)(values, options["columns"])
+    if rows is None:
         return released(_filled(columns[0], options["missing"]), **options).view(ArrowColumn)
-    if len(set(names)) < len(names):
-        raise DTypeError("columns must have names of their own: two have the same one")
     size = columns[0].cells.size if columns else 0
-    noisy = jointly(released, columns, _filled, options, lambda: (range(size), names))
-    return ArrowRows(zip(names, noisy, strict=True))
+    noisy = jointly(released, columns, _filled, options, lambda: (range(size), rows.names))
+    return ArrowRows(zip(rows.names, noisy, strict=True))
 
 
 def _filled(column: Column, missing: object) -> npt.NDArray[Any]:
@@ -151,7 +159,8 @@ class ArrowRows(_Exported, dict[str, Any]):
 
     >>> import duckdb, dpfast, pyarrow
     >>> visits = duckdb.sql("select * from (values (12, 3), (0, 7)) t(visits, calls)")
-    >>> noisy = dpfast.DiscreteLaplace(epsilon=1, sensitivity=2).release(visits)
+    >>> law = dpfast.DiscreteLaplace(epsilon=1, sensitivity=2)
+    >>> noisy = law.release(visits, columns=["visits", "calls"])
     >>> pyarrow.table(noisy).column_names
     ['visits', 'calls']
     """
@@ -194,17 +203,17 @@ def _asked(values: Any, method: str) -> Any:
         raise DTypeError(f"{method} of {kind} failed with {type(failure).__name__}: call it to see why") from None
 
 
-def _array(values: Any) -> tuple[list[str] | None, list[Column]]:
+def _array(values: Any, asked: Any) -> tuple[Rows | None, list[Column]]:
     """What an object with `__arrow_c_array__` holds. Its capsules release their structures."""
     capsules = _asked(values, "__arrow_c_array__")
     if not isinstance(capsules, tuple) or len(capsules) != 2:
         raise DTypeError(f"{BROKEN}: __arrow_c_array__ must return two capsules")
     schema, array = _struct(capsules[0], Schema), _struct(capsules[1], Array)
-    names, formats = _types(schema)
-    return names, _columns(array, formats, rows=names is not None)
+    rows, formats = _types(schema, asked)
+    return rows, _columns(array, formats, rows)
 
 
-def _stream(values: Any) -> tuple[list[str] | None, list[Column]]:
+def _stream(values: Any, asked: Any) -> tuple[Rows | None, list[Column]]:
     """What an object with `__arrow_c_stream__` holds. Its stream is released, so is read once."""
     capsule = _asked(values, "__arrow_c_stream__")
     stream = _struct(capsule, Stream)
@@ -213,16 +222,16 @@ def _stream(values: Any) -> tuple[list[str] | None, list[Column]]:
         with _filled_by(stream, stream.get_schema, Schema) as schema:
             if schema is None:
                 raise DTypeError(f"{BROKEN}: a stream must have a schema")
-            names, formats = _types(schema)
+            rows, formats = _types(schema, asked)
         while True:
             with _filled_by(stream, stream.get_next, Array) as array:
                 if array is None:
                     break
-                parts.append(_columns(array, formats, rows=names is not None))
+                parts.append(_columns(array, formats, rows))
     finally:
         if stream.release:
             RELEASE(stream.release)(ctypes.addressof(stream))
-    return names, [_joined(np.dtype(each), [part[i] for part in parts]) for i, each in enumerate(formats)]
+    return rows, [_joined(np.dtype(each), [part[i] for part in parts]) for i, each in enumerate(formats)]
 
 
 def _joined(dtype: np.dtype[Any], parts: list[Column]) -> Column:
@@ -269,8 +278,8 @@ def _filled_by(stream: Any, function: int | None, kind: Any) -> Iterator[Any]:
             RELEASE(found.release)(ctypes.addressof(found))
 
 
-def _types(schema: Any) -> tuple[list[str] | None, list[Any]]:
-    """The names of columns, None of a single column, and their types as NumPy's."""
+def _types(schema: Any, asked: Any) -> tuple[Rows | None, list[Any]]:
+    """The columns that are asked for, None of a single column, and their types as NumPy's."""
     if _format(schema) != ROWS or schema.dictionary:
         return None, [_type(schema)]
     children = [_not_released(child) for child in _children(schema)]
@@ -278,7 +287,9 @@ def _types(schema: Any) -> tuple[list[str] | None, list[Any]]:
         names = [(child.name or b"").decode() for child in children]
     except UnicodeDecodeError:
         raise DTypeError(f"{BROKEN}: a name must be UTF-8") from None
-    return names, [_type(child, f"column {place}: ") for place, child in enumerate(children)]
+    places = chosen(names, asked)
+    rows = Rows([names[place] for place in places], places, len(names))
+    return rows, [_type(children[place], f"column {place}: ") for place in places]
 
 
 def _format(schema: Any) -> str:
@@ -302,16 +313,17 @@ def _children(parent: Any) -> list[Any]:
     return [pointer.contents for pointer in pointers]
 
 
-def _columns(array: Any, formats: list[Any], *, rows: bool) -> list[Column]:
+def _columns(array: Any, formats: list[Any], rows: Rows | None) -> list[Column]:
     """Copies of the columns of an array."""
     _check(array, 1 if rows else 2)
-    if not rows:
+    if rows is None:
         return [_column(array, np.dtype(formats[0]), 0, array.length)]
-    children = [_not_released(child) for child in _children(array)]
-    if len(children) != len(formats):
+    every = [_not_released(child) for child in _children(array)]
+    if len(every) != rows.columns:
         raise DTypeError(f"{BROKEN}: an array must have as many columns as its schema")
     if _nulls(array, array.offset, array.length) is not None:
         raise UnusableValuesError("rows must not be null as a whole: leave them out, or fill them")
+    children = [every[place] for place in rows.places]
     for child in children:
         _check(child, 2)
         if child.length < array.offset + array.length:

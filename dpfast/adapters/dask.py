@@ -13,7 +13,8 @@ docs/engines.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -74,7 +75,8 @@ class Cluster:
             return reading.schema_of(rows)
         if not (first := self._parts(rows, 1)):
             raise ParameterError("rows must have at least one part, for the names of their columns")
-        return self._client.submit(_schema, first[0], pure=False).result()
+        with _raised():
+            return self._client.submit(_schema, first[0], pure=False).result()
 
     def everywhere(self, check: Callable[[], T]) -> list[T]:
         try:
@@ -93,11 +95,13 @@ class Cluster:
         cuts = [task(_scatter, part, Held(bound), shards, pure=False) for part in self._parts(rows)]
         partial = [task(_bound, Held(bound), self._each(cuts, i), many, pure=False) for i in range(shards)]
         frozen = [task(_freeze, Held(freeze), of, self._each(partial, i), pure=False) for i, of in enumerate(wanted)]
-        return [each for some in self._client.gather(frozen) for each in some]
+        with _raised():
+            return [each for some in self._client.gather(frozen) for each in some]
 
     def run(self, task: jobs.Task, blocks: Iterable[int]) -> list[Any]:
         sent = [self._client.submit(_run, Held(task.only(block)), block, pure=False) for block in blocks]
-        return [held.value for held in self._client.gather(sent)]
+        with _raised():
+            return [held.value for held in self._client.gather(sent)]
 
     def _each(self, cuts: list[Any], place: int) -> list[Any]:
         return [self._client.submit(_at, cut, place, pure=False) for cut in cuts]
@@ -107,7 +111,7 @@ class Cluster:
         if isinstance(rows, (str, os.PathLike)):
             return [Held(fragment) for fragment in reading.dataset(rows).get_fragments()]
         if hasattr(rows, "to_delayed"):  # a DataFrame or a bag
-            return list(self._client.compute(list(rows.to_delayed())[:most]))
+            return list(self._client.compute(list(_as_they_are(rows).to_delayed())[:most]))
         if isinstance(rows, (pa.Table, pa.RecordBatch)):
             return [Held(rows)]
         if not isinstance(rows, (list, tuple)):
@@ -117,6 +121,39 @@ class Cluster:
         if any(hasattr(each, "dask") for each in rows):  # delayed objects
             return list(self._client.compute(list(rows[:most])))
         return [each if isinstance(each, distributed.Future) else Held(each) for each in rows[:most]]
+
+
+@contextmanager
+def _raised() -> Iterator[None]:
+    """A user's own error may hold values: its kind is told, and what the cluster says as it is."""
+    try:
+        yield
+    except DpfastError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] == "distributed":
+            raise
+        raise DTypeError(f"rows cannot be read: {type(error).__name__} of a task of Dask") from None
+
+
+def _as_they_are(rows: Any) -> Any:
+    """A DataFrame whose objects are not made texts (dataframe.convert-string), 1 and 1.0 apart."""
+    if not hasattr(rows, "expr"):
+        return rows
+    from dask.dataframe.dask_expr import new_collection  # type: ignore[attr-defined]
+
+    return new_collection(_unconverted(rows.expr))
+
+
+def _unconverted(expr: Any) -> Any:
+    kind = type(expr).__name__
+    if kind == "ArrowStringConversion":
+        return _unconverted(expr.frame)
+    if kind == "FromPandas":
+        return expr.substitute_parameters({"pyarrow_strings_enabled": False})
+    for each in expr.dependencies():
+        expr = expr.substitute(each, _unconverted(each))
+    return expr
 
 
 # ------------------------------------------------------------------ on workers
@@ -132,7 +169,7 @@ def _schema(part: Any) -> pa.Schema:
 
 def _scatter(part: Any, bound: Held, shards: int) -> Held:
     task: jobs.Bound = bound.value
-    tables = list(reading.tables(_open(part), task.plan.columns))
+    tables = map(task.uniform, reading.tables(_open(part), task.plan.columns))
     return Held([jobs.scatter(table, task.plan.unit, shards, task.chooser) for table in tables])
 
 

@@ -16,6 +16,7 @@ There is no SQL function that adds noise to a value: docs/engines.md says why.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -27,8 +28,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from dpfast import DTypeError, ParameterError, ReleaseKey, jobs
+from dpfast import DpfastError, DTypeError, ParameterError, ReleaseKey, jobs
 from dpfast.adapters import library
+from dpfast.jobs.keys import alike
 
 duckdb = library("duckdb", "duckdb", ">=1.4")
 
@@ -38,7 +40,7 @@ ROWS = 1 << 18  # in a batch
 def bounded_counts(rows: Any, *, shards: int = 64, **terms: Any) -> jobs.Counts:
     """`dpfast.jobs.bounded_counts` of a relation, whose query runs once.
 
-    shards: in how many parts units are counted. A part must fit the memory, some 50 bytes a row; it
+    shards: in how many parts units are counted. A part must fit the memory, some 60 bytes a row; it
         changes no result.
     """
     return jobs.bounded_counts(rows, engine=Relations(shards), **terms)
@@ -99,6 +101,7 @@ class Relations(jobs.OutOfCore):
             return rows.limit(0).to_arrow_table().schema.with_metadata(None)
 
     def batches(self, rows: Any, columns: list[str]) -> Iterable[pa.Table]:
+        _files_alike(rows, columns)
         return _read(rows, columns)
 
     def ordered(self, rows: Any, columns: list[str], keys: int) -> Iterable[pa.Table]:
@@ -107,6 +110,7 @@ class Relations(jobs.OutOfCore):
         of = {name: f"encode(CAST({_quoted(name)} AS VARCHAR))" for name in columns[:keys]}
         of |= {name: _quoted(name) for name in of if pa.types.is_integer(kinds.field(name).type)}
         order = ", ".join(f"{each} ASC NULLS FIRST" for each in of.values())
+        _files_alike(rows, columns)
         return _read(rows, columns, order)
 
 
@@ -137,6 +141,90 @@ def _must_read_arrow(rows: Any) -> None:
     )
 
 
+# ------------------------------------------------------------------ the types of files
+
+
+def _files_alike(rows: Any, columns: list[str]) -> None:
+    """DuckDB casts Parquet files to the types of the first one, which are the types of no row.
+
+    Raises: DTypeError (a column of two types in the files that a query, or a view in it, reads).
+    """
+    with _reading():
+        wanted = {name.casefold() for name in columns}
+        for files in _parquet_files(rows):
+            there = dict.fromkeys(_columns_of(rows, files))
+            renamed = not wanted <= {name for name, _ in there}  # or of another scan: then each column counts
+            first: dict[str, pa.DataType] = {}
+            for name, written in there:
+                if renamed or name in wanted:
+                    kind = _asked(rows, f"SELECT CAST(NULL AS {written})").to_arrow_table().schema.types[0]
+                    alike(name, first.setdefault(name, kind), kind)
+
+
+def _parquet_files(rows: Any) -> Iterator[list[str]]:
+    """The files, or patterns of them, that each scan in a query has."""
+    views = dict(_asked(rows, "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall())
+    waiting = [rows.sql_query()]
+    while waiting:
+        for node in _nodes(waiting.pop()):
+            table = str(node.get("table_name", ""))
+            if node.get("function_name") in ("parquet_scan", "read_parquet"):
+                first = (node.get("arguments") or node["children"])[0]
+                yield [text for each in _nodes(first) if (text := _constant(each)) is not None]
+            elif table.endswith(".parquet"):
+                yield [table]
+            elif table in views:
+                waiting.append(views.pop(table).partition(" AS ")[2])
+
+
+def _nodes(tree: Any) -> list[dict[str, Any]]:
+    """All nodes of a query in SQL, or below a node; none of what DuckDB cannot take apart."""
+    if isinstance(tree, str):
+        tree = duckdb.execute("SELECT json_serialize_sql(?)", [tree]).fetchone()[0]
+    found: list[dict[str, Any]] = []
+
+    def seen(node: dict[str, Any]) -> dict[str, Any]:
+        found.append(node)
+        return node
+
+    json.loads(tree if isinstance(tree, str) else json.dumps(tree), object_hook=seen)
+    return found
+
+
+def _constant(node: dict[str, Any]) -> str | None:
+    """A constant text, as DuckDB 2 and 1 write it."""
+    if node.get("type") != "VALUE_CONSTANT":
+        return None
+    found = node["literal"]["text"] if "literal" in node else node["value"]["value"]
+    return found if isinstance(found, str) else None
+
+
+def _columns_of(rows: Any, files: list[str]) -> Iterator[tuple[str, str]]:
+    """The columns of Parquet files and DuckDB's types of them, of each file again."""
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    of = f"SELECT file_name, name, num_children, duckdb_type FROM parquet_schema([{listed}])"  # noqa: S608  paths, quoted
+    begun, inside = None, 0
+    for file, name, children, kind in _asked(rows, of).fetchall():  # depth first: a file begins with its root
+        if file != begun:
+            begun, inside = file, 0
+        elif inside:
+            inside += (children or 0) - 1
+        else:
+            inside = children or 0
+            yield name.casefold(), kind
+
+
+def _asked(rows: Any, query: str) -> Any:
+    """What the connection of a relation says."""
+    name = f"dpfast_{secrets.token_hex(8)}"
+    found = rows.query(name, query)
+    rows.query(name, f"DROP VIEW IF EXISTS {name}")
+    return found
+
+
+# ------------------------------------------------------------------ queries
+
+
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -154,6 +242,8 @@ def _read(rows: Any, columns: list[str], order: str = "") -> Iterator[pa.Table]:
 def _reading() -> Iterator[None]:
     try:
         yield
-    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:  # Arrow hands on DuckDB's as OSError
+    except DpfastError:
+        raise
+    except Exception as error:  # Arrow hands on DuckDB's as OSError; functions of a user's own raise what they like
         kind = re.match(r"[A-Z][A-Za-z ]{1,40} Error(?=:)", str(error))
         raise DTypeError(f"rows cannot be read: {kind[0] if kind else type(error).__name__} of DuckDB") from None

@@ -11,7 +11,10 @@ are not carried over: attributes (`attrs`), subclasses, and labels that an index
 row has them (levels of a MultiIndex, categories).
 
 All cells of a DataFrame, such as pd.crosstab gives, are released as one vector: the sensitivity is
-that of all of them together.
+that of all of them together. Rows of a crosstab have labels, an index that has a name or is not of
+integers. Any other frame of several columns needs `columns=`, for a column may be the rows' key:
+
+    DiscreteLaplace(epsilon=1, sensitivity=1).release(by_shop, columns=["people"])
 
 Under a key an index other than 0, 1, 2, ... is sealed as the rows' names unasked, if they are
 integers or strings. If the labels are of another kind, give names= in their place.
@@ -25,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from dpfast import DTypeError
-from dpfast.adapters import filler, jointly, library
+from dpfast.adapters import chosen, filler, jointly, library
 
 pd = library("pandas", "pandas", ">=2.2")
 
@@ -42,11 +45,12 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
         `missing`); what release raises.
     """
     if isinstance(values, pd.DataFrame):
-        columns = [values.iloc[:, place] for place in range(values.shape[1])]
-        noisy = jointly(released, columns, _read, options, lambda: (values.index.tolist(), values.columns.tolist()))
+        places = chosen(values.columns, options["columns"], labelled=_labelled(values.index))
+        columns, names = [values.iloc[:, place] for place in places], values.columns.take(places)
+        noisy = jointly(released, columns, _read, options, lambda: (values.index.tolist(), names.tolist()))
         made = {place: _made(cells, like) for place, (cells, like) in enumerate(zip(noisy, columns, strict=True))}
         frame = pd.DataFrame(made, index=_labels_in_use(values.index), copy=False)
-        frame.columns = _labels_in_use(values.columns)
+        frame.columns = _labels_in_use(names)
         return frame
     if not isinstance(values, pd.Series):
         hint = next((HINT[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINT), "")
@@ -56,6 +60,11 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
         options["names"] = values.index
     noisy = _made(released(cells, **options), values)
     return pd.Series(noisy, index=_labels_in_use(values.index), name=values.name, copy=False)
+
+
+def _labelled(index: Any) -> bool:
+    """Whether somebody gave the rows labels; a filter or a sort leaves unnamed integers."""
+    return any(name is not None for name in index.names) or not pd.api.types.is_integer_dtype(index.dtype)
 
 
 def _by_place(index: Any, key: Any) -> bool:

@@ -3,6 +3,7 @@
 
 A release of a Series is a Series, of a DataFrame a DataFrame, of an expression an expression. All
 cells of a DataFrame are released as one vector: the sensitivity is that of all of them together.
+One of several columns needs `columns=`, those that get noise and are returned.
 
     import dpfast.adapters.polars
     counts.with_columns(pl.col("visits").dp.discrete_laplace(epsilon=1, sensitivity=1))
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
-from dpfast.adapters import filler, jointly, library
+from dpfast.adapters import chosen, filler, jointly, library
 
 pl = library("polars", "polars", ">=1.0")
 
@@ -59,9 +60,9 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
         one = {"returns_scalar": True} if getattr(values.meta, "is_scalar", bool)() else {}
         return values.map_batches(lambda cells: released(cells, **options), return_dtype=made, **one)
     if isinstance(values, pl.DataFrame):
-        labels = partial(_labels, values)
-        noisy = jointly(released, values.get_columns(), _read, options, labels)
-        return pl.DataFrame([pl.Series(name, cells) for name, cells in zip(values.columns, noisy, strict=True)])
+        frame = values.select(pl.nth(chosen(values.columns, options["columns"]))) if values.columns else values
+        noisy = jointly(released, frame.get_columns(), _read, options, partial(_labels, frame))
+        return pl.DataFrame([pl.Series(name, cells) for name, cells in zip(frame.columns, noisy, strict=True)])
     if not isinstance(values, pl.Series):
         hint = ": collect it, or release a column, frame.with_columns(mechanism.release(pl.col(...)))"
         raise DTypeError(

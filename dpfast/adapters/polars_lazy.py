@@ -17,24 +17,27 @@ The release is made by the call, once; to collect what comes back reads its file
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from dpfast import DTypeError, ReleaseKey, jobs
+from dpfast import DpfastError, DTypeError, ReleaseKey, jobs
 from dpfast.adapters import library
+from dpfast.jobs.keys import mixed
 
 pl = library("polars", "polars", ">=1.36")
 
 ROWS = 1 << 18  # in a batch
+TWO_TYPES = re.compile(r"data type mismatch for column (.*): incoming: (\w+)(?:\(.*\))? != target: (\w+)", re.DOTALL)
 
 
 def bounded_counts(rows: Any, *, shards: int = 64, **terms: Any) -> jobs.Counts:
     """`dpfast.jobs.bounded_counts` of a lazy frame, or a frame, which is evaluated once.
 
-    shards: in how many parts units are counted. A part must fit the memory, some 50 bytes a row; it
+    shards: in how many parts units are counted. A part must fit the memory, some 60 bytes a row; it
         changes no result.
     """
     return jobs.bounded_counts(rows, engine=LazyFrames(shards), **terms)
@@ -104,5 +107,9 @@ def _read(rows: Any, *, keep_order: bool) -> Iterator[pa.Table]:
 def _reading() -> Iterator[None]:
     try:
         yield
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
+    except DpfastError:
+        raise
+    except Exception as error:  # functions of a user's own raise what they like
+        if found := TWO_TYPES.match(str(error)):
+            raise mixed(found[1], found[3], found[2]) from None
         raise DTypeError(f"rows cannot be read: {type(error).__name__} of Polars") from None

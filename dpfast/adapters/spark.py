@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from dpfast import DpfastError, DTypeError, ParameterError, ReleaseKey, errors, jobs
 from dpfast.adapters import library
+from dpfast.jobs.keys import mixed
 
 pyspark = library("pyspark", "spark", ">=4.0")
 
@@ -79,7 +80,8 @@ class Cluster:
         self._slots = partitions if self.connected else self._session.sparkContext.defaultParallelism
 
     def schema(self, rows: Any) -> pa.Schema:
-        return rows.limit(0).toArrow().schema
+        with _raised():
+            return rows.limit(0).toArrow().schema
 
     def everywhere(self, check: Callable[[], T]) -> list[T]:
         """A task for each core: an idle cluster spreads as many over all of its executors."""
@@ -145,4 +147,16 @@ def _raised() -> Iterator[None]:
             ) from None
         for name, message in re.findall(r"^dpfast\.errors\.(\w+): (.+)$", text, re.MULTILINE)[-1:]:
             raise getattr(errors, name)(message) from None
-        raise
+        raise _told(error) from None
+
+
+def _told(error: Exception) -> DTypeError:
+    """An error by its kinds, or by the two types that a file has: its text may hold values."""
+    kinds = [type(error).__name__]
+    cause = getattr(error, "java_exception", None)  # classic Spark has one
+    while cause is not None:
+        kinds.append(cause.getClass().getSimpleName())
+        if kinds[-1] == "SchemaColumnConvertNotSupportedException":
+            return mixed(cause.getColumn().strip("[]"), cause.getLogicalType(), cause.getPhysicalType())
+        cause = cause.getCause()
+    return DTypeError(f"rows cannot be read: {', '.join(dict.fromkeys(kinds))} of Spark, whose own log says more")

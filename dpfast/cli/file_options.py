@@ -85,6 +85,8 @@ def refuse_shared(target: Path, read: Mapping[str, Path | None], metadata: Path 
     if "--ledger" in needed:
         ledger = os.path.realpath(needed["--ledger"])
         needed |= {f"a file of --ledger ({end})": Path(f"{ledger}{end}") for end in BESIDE_A_LEDGER}
+    if "--key-file" in needed:
+        needed["the head of --key-file"] = Path(f"{os.path.realpath(needed['--key-file'])}.head")
     for what, path in written.items():
         for name, other in needed.items():
             if same(path, other):

@@ -489,7 +489,7 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     noisy: list[Any] = []
     with reported(
         report, lambda: _facts(release, noisy[0], about, target, options["report_title"]), found=found
-    ) as ready:
+    ) as page:
         paid: list[bool | None] = [False]  # None: an interrupt came while the ledger was charged or noise was drawn
         stays = charge_stays(ledger, lambda: paid[-1], keyed=key is not None)
         with stays, table.written(target, about, **sink) as write:
@@ -497,7 +497,7 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
             noisy.append(_drawn(release, counted))
             paid.append(not verify)
             write(noisy[0])
-            ready()
+            page.make()
     if options["quiet"]:
         return
     out = "standard output" if target == PIPE else target
@@ -505,7 +505,7 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     if ledger is not None:
         said += [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
     said += [f"{target} is what the release gives: drawn again and compared"] if verify else []
-    said += [f"{report}: the page about it"] if report else []
+    said += [f"{report}: the page about it"] if report and page.failed is None else []
     terminal.tell("\n".join(map(terminal.printable, said)))
 
 
@@ -594,7 +594,7 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any], target: Path,
     )  # fmt: skip
     return Facts(
         target.name, noisy.num_rows, [column], mechanism.guarantee, about,
-        labels={name: [first_rows.shown(cell) for cell in first[name]] for name in asked.by},
+        labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in asked.by],
         rows_are=every_combination if known else "The rows are the keys whose noisy number reached the threshold.",
         title=title or "", balance=balance(release.ledger, release.label, [mechanism], keyed=release.key is not None),
         notes=notes,

@@ -19,6 +19,7 @@ from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+UNKNOWN = "whether a copy was restored since cannot be told without --key-file"
 EXAMPLES = """\b
 Examples:
   dpfast ledger create budget.db --epsilon 3 --delta 1e-6 --dataset visits
@@ -164,18 +165,44 @@ def plan(
 @ledger.command(short_help="Check every charge, all sums, every page.")
 @click.argument("file", type=FILE)
 @sharing
-def verify(file: Path, shared_with: str | int | None) -> None:
+@click.option("--key-file", type=FILE, metavar="KEY", help="A key file under which it was charged: see below.")
+def verify(file: Path, shared_with: str | int | None, key_file: Path | None) -> None:
     """Check the whole of FILE: every charge, all sums, every page.
 
     Opening and charging look at a checkpoint and the last charge alone. A charge that was cut off
-    is undone, in a ledger of your own or one that a group shares: --shared-with.
+    is undone, in a ledger of your own or one that a group shares: --shared-with. The head beside
+    KEY tells whether a copy was restored since, unless the head was restored with it.
     """
     found = dpfast.Ledger(file, shared_with=shared_with)
-    charges = found.verify()
+    charges = found.verify(dpfast.KeyFile(key_file) if key_file else None)
     refused = sum(entry.refused for entry in found.history())
     said = f"{charges - refused:,} {'charge' if charges - refused == 1 else 'charges'}"
     said += f" and {refused:,} refused {'attempt' if refused == 1 else 'attempts'}" if refused else ""
     click.echo(f"{found.dataset}: {said}, all as they were written")
+    told = f"no charge is lost that the head beside {key_file} saw" if key_file else UNKNOWN
+    click.echo(told)
+
+
+@ledger.command(short_help="Go on with a ledger that was restored from a copy.")
+@click.argument("file", type=FILE)
+@click.option(
+    "--key-file", type=FILE, metavar="KEY", required=True, help="A key file under which it was charged: its head tells."
+)
+@click.option("--charge", is_flag=True, help="Charge what is lacking, at most what is left; then the ledger goes on.")
+@sharing
+def restored(file: Path, key_file: Path, charge: bool, shared_with: str | int | None) -> None:
+    """Say what FILE lacks since a copy took its place, or charge it.
+
+    The head beside KEY has what was spent when KEY was last used. What was charged without KEY
+    since, and lost, it cannot know.
+    """
+    found = dpfast.Ledger(file, shared_with=shared_with)
+    lost = found.cost(found.restored(dpfast.KeyFile(key_file), charge=charge))
+    if not any(lost.values()):
+        click.echo(f"{found.dataset}: no charge is lost that the head beside {key_file} saw")
+    else:
+        then = "is charged, as far as the budget goes" if charge else "may be lacking: --charge charges it, and goes on"
+        click.echo(f"{found.dataset}: {amounts(lost, up=True)} {then}")
 
 
 @ledger.command(short_help="Make a checked copy in a new file.")
@@ -194,7 +221,7 @@ def copy(source: Path, target: Path) -> None:
 @click.argument("file", type=FILE)
 @sharing
 def upgrade(file: Path, shared_with: str | int | None) -> None:
-    """Make a ledger of format 1, by an earlier version, one of today's.
+    """Make a ledger of format 1 or 2, by an earlier version, one of today's.
 
     Its budget and its charges stay. Earlier versions refuse it then.
     """

@@ -281,21 +281,21 @@ def _run(
             balanced=partial(balance, ledger, called, keyed=key is not None),
         )
         with (
-            reported(report_file, facts, found=found) as ready,
+            reported(report_file, facts, found=found) as page,
             charge_stays(ledger, lambda: bool(paid) and found != "compare", keyed=key is not None),
             files.destination(target, table, about, **sink) as write,
         ):
             for piece, noisy in drawn:
                 write(piece, noisy)
-                seen.add(piece, noisy)
+                page.step(partial(seen.add, piece, noisy))
                 bar.show(done := done + piece.weight, f"{name}: {seen.rows:,} rows, {_rate(done, begun)}")
-            ready()
+            page.make()
     if not quiet:
         said = _released(mechanism, table, seen.rows, real=real)
         said += _spent(mechanism, spent, given, epsilon_is, ledger)
         said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
         said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
-        said += [f"{report_file}: the page about it"] if report_file else []
+        said += [f"{report_file}: the page about it"] if report_file and page.failed is None else []
         terminal.tell("\n".join(map(terminal.printable, said)))
 
 

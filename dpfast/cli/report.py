@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import dpfast
+from dpfast import terminal
 from dpfast.cli.file_options import is_file, same
 from dpfast.cli.options import Mechanism, half_width, reach
 from dpfast.errors import DpfastError, FileError, ParameterError
@@ -62,38 +64,76 @@ def check_report(path: Path | None, title: str | None, target: Path, *others: Pa
         raise FileError(f"{path} exists without OUT, so it is another's; --force would replace it")
 
 
+class Page:
+    """The page about a release. OUT is paid for: what fails here is kept, and OUT goes on."""
+
+    def __init__(self, write: Callable[[], object]) -> None:
+        self._write = write
+        self.failed: BaseException | None = None
+
+    def step(self, work: Callable[[], object], kinds: type[BaseException] = Exception) -> None:
+        """Something on the way to the page, while OUT is written."""
+        try:
+            work()
+        except kinds as error:
+            self.failed = self.failed or error
+
+    def make(self) -> None:
+        """Called last, after the charge and all noise, when OUT is about to take its place."""
+        self.step(self._write, BaseException)  # Ctrl-C, too: the page is lost, and not OUT
+
+    def must_be_there(self) -> None:
+        """Raises: what failed."""
+        if self.failed is not None:
+            raise self.failed
+
+
 @contextmanager
-def reported(path: Path | None, facts: Callable[[], Facts], *, found: Found) -> Iterator[Callable[[], None]]:
+def reported(path: Path | None, facts: Callable[[], Facts], *, found: Found) -> Iterator[Page]:
     """Write the page at `path` once the block within has written OUT; without a path do nothing.
 
-    It yields what the block calls last, after the charge and all noise, when OUT is about to take
-    its place. The page is made then, and a page that is to be replaced goes then, so no page is
-    ever beside another OUT than its own. Only its name comes after OUT. What cannot be written is
-    refused before the block begins, and so before a charge.
+    The page is made when OUT is about to take its place, and a page that is to be replaced goes
+    then, so no page is ever beside another OUT than its own. Only its name comes after OUT. What
+    cannot be written is refused before the block begins, and so before a charge. What fails later
+    costs the page alone, and is a warning.
     facts: gives what the page shows. found: as of OUT.
-    Raises: FileError (OUT is whole then).
+    Raises: FileError (the page that is there is another; OUT is whole then).
     """
     if path is None:
-        yield lambda: None
+        yield Page(lambda: None)
         return
-    failed: list[Exception] = []
+    whole = False
 
-    def ready() -> None:
-        try:
-            file.write(page(facts()).encode())
-            file.flush()
-        except Exception as error:  # OUT is paid for, and must not be lost with its page
-            failed.append(error)
+    def write() -> None:
         if found == "replace":
             path.unlink(missing_ok=True)
+        if made.failed is None:
+            file.write(page(facts()).encode())
+            file.flush()
 
-    with atomic_write(path, found=found) as file:
-        yield ready
-        for error in failed:
-            if not isinstance(error, (DpfastError, OSError)):
-                raise error
-            why = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise FileError(f"OUT is whole, and {path} was not written: {why}") from None
+    made = Page(write)
+    try:
+        with atomic_write(path, found=found) as file:
+            yield made
+            whole = True
+            made.must_be_there()
+    except BaseException as error:
+        if not whole or found == "compare" or (found == "keep" and path.exists()):
+            raise
+        made.failed = error
+        terminal.tell(terminal.printable(f"Warning: OUT is whole, and {path} was not written: {_why(error)}"))
+
+
+def _why(error: BaseException) -> str:
+    """What failed, in words that tell no value."""
+    if isinstance(error, DpfastError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if not isinstance(error, Exception):
+        return "interrupted"
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this"
 
 
 def noisy_column(

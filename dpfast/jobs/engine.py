@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from dpfast.jobs.keys import sort
+from dpfast.jobs.keys import sort, uniform
 from dpfast.jobs.rows import schema_of, tables
 from dpfast.jobs.tasks import Bound, Freeze, Task, quiet, scatter
 from dpfast.privacy.parameters import whole
@@ -51,9 +51,9 @@ class OneProcess:
         return [check()]
 
     def freeze(self, rows: Any, bound: Bound, freeze: Freeze) -> Iterable[tuple[int, str]]:
-        columns, unit = bound.plan.columns, bound.plan.unit
+        unit = bound.plan.unit
         shards: list[list[pa.Table]] = [[] for _ in range(self._shards)]
-        for table in tables(rows, columns):
+        for table in map(bound.uniform, tables(rows, bound.plan.columns)):
             cuts = [table] if self._shards == 1 else scatter(table, unit, self._shards, bound.chooser)
             for shard, part in zip(shards, cuts, strict=True):
                 shard.append(part)
@@ -69,8 +69,7 @@ class OneProcess:
         Numbers by value, texts by UTF-8.
         """
         with quiet():
-            found = pa.concat_tables([schema_of(rows).empty_table().select(columns), *tables(rows, columns)])
-            for i, column in enumerate(found.columns):
-                if pa.types.is_dictionary(column.type):  # Arrow sorts none
-                    found = found.set_column(i, columns[i], column.cast(column.type.value_type))
-            yield sort(found, keys)
+            schema = schema_of(rows)
+            wanted = pa.schema([schema.field(name) for name in columns])
+            none = uniform(wanted.empty_table(), wanted)
+            yield sort(pa.concat_tables([none, *(uniform(each, wanted) for each in tables(rows, columns))]), keys)

@@ -54,7 +54,7 @@ class Folder:
         return mine[0] in theirs or theirs[0] in mine
 
     def _within(self) -> list[object]:
-        """What this folder is, and each that it lies in. On a disk a folder that is there has a number."""
+        """What this folder is, and each that it lies in: on a disk by number, if it is there."""
         if self.local:
             path = Path(os.path.realpath(self.path))
             return [_numbered(each) for each in (path, *path.parents)]

@@ -17,15 +17,43 @@ from dpfast.release.blocks import BLOCK
 from dpfast.release.key import encode
 from dpfast.release.names import Names
 
+TYPES = {pa.int64(): "int64", pa.uint64(): "uint64", pa.large_string(): "string"}  # what `form` gives
+
+
+def form(kind: pa.DataType) -> pa.DataType:
+    """The type in which rows are counted: one for integers, one for texts, whatever their width."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(value):
+        return pa.uint64() if value == pa.uint64() else pa.int64()
+    texts, large = (pa.string(), pa.large_string(), pa.string_view()), pa.large_string()
+    return large if value in texts else kind
+
+
+def alike(name: str, one: pa.DataType, other: pa.DataType) -> None:
+    """Raises: DTypeError (1 is one person, "1" another, and casts make one of them or both)."""
+    if form(other) not in (form(one), pa.null()):
+        raise mixed(name, one, other)
+
+
+def mixed(name: str, one: object, other: object) -> DTypeError:
+    """The error of a column that has two types, which are public."""
+    return DTypeError(f"{name:.60} must be of one type in all rows, and is {one} in some and {other} in others")
+
+
+def uniform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """The columns of the schema, in the form of their types. Raises: DTypeError (another type)."""
+    for each in schema:
+        alike(each.name, each.type, table[each.name].type)
+    return pa.table([table[each.name].cast(form(each.type)) for each in schema], names=schema.names)
+
 
 def type_of(name: str, kind: pa.DataType) -> str:
     """Raises: DTypeError."""
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_integer(value):
-        return "uint64" if value == pa.uint64() else "int64"
-    if pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value):
-        return "string"
-    raise DTypeError(f"{name} must be a column of integers or texts, not {kind}: write others as one of these first")
+    if (found := TYPES.get(form(kind))) is None:
+        raise DTypeError(
+            f"{name} must be a column of integers or texts, not {kind}: write others as one of these first"
+        )
+    return found
 
 
 def sorted_domain(by: tuple[str, ...], types: tuple[str, ...], domain: Any) -> pa.Table:

@@ -21,7 +21,7 @@ from dpfast.jobs.tasks import Bound, Freeze, cut, scatter
 class OutOfCore(OneProcess):
     """The engine of one process, a shard in memory at a time; rows are read once, in batches.
 
-    shards: in how many parts units are counted: one must fit the memory, some 50 bytes a row. It
+    shards: in how many parts units are counted: one must fit the memory, some 60 bytes a row. It
         changes no result.
     """
 
@@ -36,7 +36,7 @@ class OutOfCore(OneProcess):
         plan, found = bound.plan, []
         many = min(plan.blocks, self._shards)
         with Spill(self._shards, freeze.stage) as of_units, Spill(many, freeze.stage) as of_blocks:
-            for table in self.batches(rows, plan.columns):
+            for table in map(bound.uniform, self.batches(rows, plan.columns)):  # so no file has a dictionary
                 of_units.add(scatter(table, plan.unit, self._shards, bound.chooser))
             for i in range(self._shards):
                 partial = bound(of_units.take(i))
@@ -91,5 +91,6 @@ class Spill:
 def _on_disk(stage: Folder) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        raise FileError(f"rows cannot be kept beside {stage.place}: {error.strerror or type(error).__name__}") from None
+    except (OSError, pa.ArrowException) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise FileError(f"rows cannot be kept beside {stage.place}: {why}") from None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.jobs.keys import ipc, keys_of, sorted_domain, type_of
+from dpfast.jobs.keys import form, ipc, keys_of, sorted_domain, type_of
 from dpfast.privacy.parameters import Real, exact_real, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.records.bounded_histogram import bounded_histogram
@@ -65,6 +65,24 @@ class Plan(NamedTuple):
         """The column of noisy numbers."""
         return "count" if self.values is None else self.values if self.counted else "sum"
 
+    @property
+    def public(self) -> dict[str, str]:
+        """The terms of the seal, by the parameters of `bounded_counts`: all but label and key."""
+        how = dict(self.how)
+        terms = {
+            "unit": self.unit or None,
+            "by": json.dumps(self.by, ensure_ascii=False),
+            "types": json.dumps(self.types),
+            "column" if self.counted else "values": self.values,
+            "privacy_unit": how.pop("unit", None),
+            **how,
+            "domain": self.domain or None,
+            "buckets": None if self.known else self.size,
+            "chooser": self.chooser or None,
+            "stage version": self.version,
+        }
+        return {name: str(value) for name, value in terms.items() if value is not None}
+
     def written(self) -> bytes:
         """As JSON, numbers that are not whole as fractions."""
         exact_how = {name: str(value) if isinstance(value, Fraction) else value for name, value in self.how.items()}
@@ -103,6 +121,7 @@ def plan(
     Raises: DTypeError, ParameterError: all that is wrong whatever the rows are.
     """
     names, types = keys_in(schema, by, unit_column, *([] if values is None else [values]))
+    type_of(unit_column, schema.field(unit_column).type)
     for name in BOUNDS:
         how[name] = None if how[name] is None else _plain(name, how[name])
     if "count" in names or "sum" in names:
@@ -115,7 +134,8 @@ def plan(
         raise DTypeError(f"chooser must be that of a release key, key.chooser(), not {type(chooser).__name__}")
     chosen_by = "" if chooser is None or chooser.id == key.id else chooser.id
     found = Plan(key.label, key.id, unit_column, names, types, values, how, digest, size, VERSION, chosen_by)
-    empty = found.histogram(schema.empty_table(), listed, key.chooser())  # it looks at every parameter
+    forms = pa.schema([(name, form(schema.field(name).type)) for name in found.columns])
+    empty = found.histogram(forms.empty_table(), listed, key.chooser())  # it looks at every parameter
     return found, keys, empty.sensitivity
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from dpfast.errors import DTypeError, FileError
+from dpfast.jobs.keys import alike
 from dpfast.jobs.tasks import quiet
 
 
@@ -39,9 +40,13 @@ def schema_of(rows: Any) -> pa.Schema:
 
 
 def tables(rows: Any, columns: list[str]) -> Iterator[pa.Table]:
-    """The columns of rows: Arrow tables and batches, datasets, Parquet files, lists of these."""
+    """The columns of rows: Arrow tables and batches, datasets, Parquet files, lists of these.
+
+    Each has the types of the file or table that it is from, so that who counts sees where two
+    differ. Raises: DTypeError (also of a dataset, which would cast its files), FileError.
+    """
     if isinstance(rows, (str, os.PathLike)):
-        rows = dataset(rows)
+        rows = list(dataset(rows).get_fragments())
     with quiet():
         if isinstance(rows, (list, tuple)):
             for each in rows:
@@ -49,6 +54,7 @@ def tables(rows: Any, columns: list[str]) -> Iterator[pa.Table]:
         elif isinstance(rows, pa.Table):
             yield rows.select(columns)
         elif hasattr(rows, "to_table"):  # a dataset, or a fragment of one
+            yield _checked(rows, columns)
             yield from (pa.Table.from_batches([each]) for each in rows.to_batches(columns=columns))
         elif isinstance(rows, (pa.RecordBatch, pa.RecordBatchReader)):
             for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows:
@@ -57,3 +63,13 @@ def tables(rows: Any, columns: list[str]) -> Iterator[pa.Table]:
             yield pa.Table.from_pandas(rows[columns], preserve_index=False)
         else:
             raise DTypeError(f"rows must be Arrow tables or batches, or Parquet files, not {type(rows).__name__}")
+
+
+def _checked(rows: Any, columns: list[str]) -> pa.Table:
+    """A table without rows, of the types of a dataset or file. Raises: DTypeError (two types)."""
+    if not isinstance(rows, ds.Dataset):
+        return rows.physical_schema.empty_table().select(columns)
+    for part in rows.get_fragments():
+        for name in {*columns} & {*part.physical_schema.names}:
+            alike(name, rows.schema.field(name).type, part.physical_schema.field(name).type)
+    return rows.schema.empty_table().select(columns)

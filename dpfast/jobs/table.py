@@ -40,8 +40,8 @@ def counted(
         integers of at most 64 bits that fit int64. None may hold nulls.
     stage: as of bounded_counts.
 
-    Returns: Counts, for `release` and `verify`; their sensitivity is None. The noise is that of
-        the mechanism's own release of the sorted column, with names=keys if `by` is one column.
+    Returns: Counts, for `release` and `verify`; their sensitivity is None. A seal names by, column
+        and the types of keys: another one under the label is refused, whatever the numbers are.
     Raises: DTypeError, ParameterError (a key twice, no row); FileError; OtherInputError (the rows
         changed between two tries).
     """

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from blake3 import blake3
 
-from dpfast.errors import DTypeError, FileError, OtherInputError
+from dpfast.errors import DpfastError, DTypeError, FileError, OtherInputError
 from dpfast.jobs.folder import Folder
-from dpfast.jobs.keys import columns_of, ipc, keys_of, names_of, names_of_runs, runs_of, sort
+from dpfast.jobs.keys import columns_of, ipc, keys_of, names_of, names_of_runs, runs_of, sort, uniform
 from dpfast.jobs.plan import Plan
 from dpfast.records.partitions import Showing
 from dpfast.records.places import words_of
@@ -38,10 +38,12 @@ LOW = 0xFFFFFFFF
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What Arrow says of values stays on the worker. Raises: DTypeError."""
+    """What Arrow or a reader says of values is told by its kind. Raises: DTypeError."""
     try:
         yield
-    except (pa.ArrowException, KeyError, UnicodeDecodeError) as error:
+    except DpfastError:
+        raise
+    except Exception as error:  # readers raise what they like
         raise DTypeError(f"rows cannot be read: {type(error).__name__}") from None
 
 
@@ -95,17 +97,29 @@ def key_schema(plan: Plan) -> pa.Schema:
 
 
 class Bound:
-    """All rows of some units -> their partial counts, each with the block where it belongs."""
+    """All rows of some units -> their partial counts, each with the block where it belongs.
 
-    def __init__(self, plan: Plan, chooser: Chooser, bucketer: Bucketer | None, stage: Folder) -> None:
+    rows: the columns of all rows, whose types must be these in each part of them.
+    """
+
+    def __init__(self, plan: Plan, rows: pa.Schema, chooser: Chooser, bucketer: Bucketer | None, stage: Folder) -> None:
         self.plan, self.chooser, self._bucketer, self._stage = plan, chooser, bucketer, stage
         self.schema = schema_of(plan)
+        self._rows = pa.schema([rows.field(name) for name in plan.columns])
+
+    def uniform(self, rows: pa.Table | pa.RecordBatch) -> pa.Table:
+        """The columns that are counted, in the form of their types: before rows are cut by unit.
+
+        Raises: DTypeError (of another type than in other rows).
+        """
+        with quiet():
+            return uniform(rows, self._rows)
 
     def __call__(self, batches: Iterable[pa.Table | pa.RecordBatch]) -> pa.Table:
         """Raises: DTypeError (nulls among them), UnusableValuesError."""
         with quiet():
-            tables = [each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in batches]
-            rows = pa.concat_tables([each.select(self.plan.columns) for each in tables]) if tables else None
+            tables = [self.uniform(each) for each in batches]
+            rows = pa.concat_tables(tables) if tables else None
             if rows is None or not rows.num_rows:
                 return self.schema.empty_table()
             if any(column.null_count for column in rows.columns):
@@ -128,7 +142,12 @@ class Bound:
 
 @lru_cache(maxsize=1)
 def _domain(place: str, digest: str) -> Any:
-    return keys_of(domain_of(Folder(place), digest))
+    return keys_of(_table(place, digest))
+
+
+@lru_cache(maxsize=1)
+def _table(place: str, digest: str) -> pa.Table:
+    return domain_of(Folder(place), digest)
 
 
 def domain_of(stage: Folder, digest: str) -> pa.Table:
@@ -276,12 +295,7 @@ class Draw(Task):
             return table if self._showing is None else table.filter(pa.array(self._showing.of(counts, noisy)))
 
     def _keys(self, block: int) -> list[pa.Array]:
-        with self._stage.open(DOMAIN) as file:
-            try:
-                columns: list[pa.Array] = pa.ipc.open_file(file).get_batch(block).columns
-            except (pa.ArrowException, OSError, ValueError):
-                raise FileError(f"{DOMAIN} on {self._stage.place} is damaged") from None
-        return columns
+        return [column.chunk(block) for column in _table(self._stage.place, self._plan.domain).columns]
 
 
 class Publish(Task):
@@ -312,7 +326,7 @@ class Check(Publish):
 def put(to: Folder, block: int, table: pa.Table) -> tuple[str, int]:
     """Write a file of the output; its name, and how many rows it has. Raises: FileError."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", row_group_size=BLOCK)
+    pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=BLOCK)  # pages end with chunks
     name = file_of(block)
     if not to.write(name, bytes(sink.getvalue())):
         raise FileError(

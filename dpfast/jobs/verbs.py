@@ -24,7 +24,7 @@ from dpfast.privacy.sensitivity import Sensitivity, refuse_less
 from dpfast.records.partitions import BUCKETS, Showing, Withheld, alone
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import Chooser, KeyFile, ReleaseKey, release_key
-from dpfast.release.seal import VERSION, BlockDigest, Seal
+from dpfast.release.seal import VERSION, BlockDigest, Manifest, Seal
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
@@ -83,13 +83,16 @@ def bounded_counts(
     chooser: `key.chooser()` of another release, to keep the keys and rows of a unit that it keeps:
         counts and sums are then of as many rows, and `postprocess.mean` is of them.
 
+    All of these but rows, stage and engine are terms of the seal: a release of counts with another
+    one under the label is refused by its name (docs/sealed.md).
     Raises: DTypeError, ParameterError (a column is not there, a stage of another release);
         FileError; UnusableValuesError, OtherInputError (the rows changed between two tries).
     """
     secret = release_key(key)
     probe(engine, secret)
+    schema = engine.schema(rows)
     terms, names, sensitivity = plan(
-        engine.schema(rows), secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
+        schema, secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
         max_partitions=max_partitions, max_per_partition=max_per_partition, max_contributions=max_contributions,
         lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit, chooser=chooser,
     )  # fmt: skip
@@ -101,7 +104,7 @@ def bounded_counts(
             raise FileError(f"{folder.place} holds another domain: it is damaged")
         bucketer = None if terms.known else secret.bucketer(terms.size)
         freeze = Freeze(terms, folder)
-        found = dict(engine.freeze(rows, Bound(terms, chooser or secret.chooser(), bucketer, folder), freeze))
+        found = dict(engine.freeze(rows, Bound(terms, schema, chooser or secret.chooser(), bucketer, folder), freeze))
         found |= dict(engine.run(freeze, [j for j in range(terms.blocks) if j not in found]))
         hashes = [found[j] for j in range(terms.blocks)]
         if not folder.write(FROZEN, json.dumps(hashes).encode()):
@@ -110,7 +113,7 @@ def bounded_counts(
 
 
 def kept(stage: Folder, terms: Plan) -> list[str] | None:
-    """The hashes of a stage that is complete. Raises: FileError (damaged). Warns: KeptStageWarning."""
+    """The hashes of a complete stage. Raises: FileError (damaged). Warns: KeptStageWarning."""
     hashes: list[str] | None = stage.facts(FROZEN, list)
     if hashes is None:
         return None
@@ -205,6 +208,8 @@ def verify(
         raise FileError(f"{out.place} has no {MANIFEST}: no output, or its release was not finished")
     probe(engine, secret)
     seal = seal_of(counts, mechanism, secret, engine)
+    if unlike := _unlike(written, seal.manifest):
+        raise FileError(f"{out.place} was released {unlike}")
     draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _showing(mechanism))
     blocks = list(counts.hashes)
     if counts.terms.known:
@@ -222,7 +227,10 @@ def verify(
 
 
 def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
-    """The key, if key and mechanism are for these counts. Raises: DTypeError, ParameterError."""
+    """The key, whose seal names the terms of the counts, if key and mechanism are for these.
+
+    Raises: DTypeError, ParameterError.
+    """
     if not isinstance(counts, Counts):
         raise DTypeError(f"counts must be those of bounded_counts, not {type(counts).__name__}")
     if not isinstance(mechanism, Releasing):
@@ -234,14 +242,15 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
         )
     if isinstance(mechanism, Withheld) and terms.known:
         raise ParameterError("mechanism must be one that shows every key, for the domain is public")
+    named = secret._naming(terms.public)  # noqa: SLF001
     if (change := counts.sensitivity) is None:
-        return secret
+        return named
     if isinstance(mechanism, Withheld):
         if any(has < least for has, least in zip(mechanism.alone, alone(change), strict=True)):
             raise ParameterError("mechanism must be made for counts.sensitivity, or more")
         change = change.with_public_keys()
     refuse_less(change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)  # type: ignore[attr-defined]
-    return secret
+    return named
 
 
 def must_be_apart(stage: Folder, out: Folder) -> None:
@@ -298,6 +307,14 @@ def _facts(counts: Counts, mechanism: Any, seal: Seal) -> dict[str, Any]:
     }
     found: dict[str, Any] = json.loads(json.dumps(facts))
     return found
+
+
+def _unlike(written: dict[str, Any], about: Manifest) -> str:
+    """How the manifest of an output differs, in words. It may have been edited."""
+    try:
+        return about.unlike(Manifest.of(written["release"]))
+    except (TypeError, LookupError):
+        return "with no manifest"
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any], *but: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import grp
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerError, ParameterError
-from dpfast.ledger import store
+from dpfast.ledger import head, store
 from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
 from dpfast.mechanisms.described import Payable
@@ -24,7 +24,7 @@ from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
-from dpfast.release.key import ID_LENGTH, ReleaseKey, encode, release_key
+from dpfast.release.key import ID_LENGTH, Key, KeyFile, ReleaseKey, encode, release_key
 from dpfast.release.seal import (
     BUCKETS,
     Manifest,
@@ -36,6 +36,7 @@ from dpfast.release.seal import (
     compare,
     compare_here,
     cost_of,
+    joined,
     kind_of,
     must_be_alike,
     must_continue,
@@ -73,10 +74,10 @@ class Ledger:
 
     Processes and threads may share the file, and a Ledger may be pickled or forked: two that want
     the last of the budget do not both get it. Put it on a local disk, in a folder to which nobody
-    else may add a file: elsewhere it can be read, and is not charged (docs/ledger.md). Charges that
-    are deleted, or lost by restoring a copy, are forgotten: nobody can tell. A spend is never given
-    back, whatever became of its release. The file FILE.lock beside it is the ledger's lock: leave
-    it there.
+    else may add a file: elsewhere it can be read, and is not charged (docs/ledger.md). A ledger
+    that was deleted or restored from a copy forgets. An open Ledger notices what it saw before, and
+    releases under a KeyFile what they saw. A spend is never given back, whatever became of its
+    release. The file FILE.lock beside it is the ledger's lock: leave it there.
     Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made;
         damaged, locked, under two names, other terms; to be made where others may add files).
 
@@ -234,27 +235,54 @@ class Ledger:
             >>> ledger.expect(key, mechanism, resume=True)
             True
         """
+        return self._expected(key, mechanism, resume=resume) is not None
+
+    def _expected(
+        self, key: ReleaseKey | None, mechanism: Any, *, resume: bool, follows: Mapping[str, str] | None = None
+    ) -> Manifest | None:
+        """As expect; the manifest of the label, if it is reserved. follows: as of _look."""
         columns = by_column(mechanism)
         if key is None:
             if parameters.flag("resume", resume):
                 raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
-            return self._store.look(self._charge("", cost_of(columns), {"mechanism": ""}), b"", lambda _: None)
+            self._store.look(self._charge("", cost_of(columns), {"mechanism": ""}), b"", lambda _: None)
+            return None
         about = release_key(key)
         charge = self._charge(about.label, cost_of(columns), {"mechanism": ""})
-        return self._look(about, mechanism, charge, resume=parameters.flag("resume", resume))
+        return self._look(about, mechanism, charge, resume=parameters.flag("resume", resume), follows=follows)
 
-    def _look(self, key: ReleaseKey, mechanism: Any, charge: Charge, *, resume: bool) -> bool:
-        """Whether the label is reserved. What is public is compared before values are read."""
+    def _look(
+        self,
+        key: ReleaseKey,
+        mechanism: Any,
+        charge: Charge,
+        *,
+        resume: bool,
+        follows: Mapping[str, str] | None = None,
+    ) -> Manifest | None:
+        """The manifest of the label. What is public is compared before values are read.
+
+        follows: terms that the seal will name if the kept one does.
+        """
+        there: list[Manifest] = []
 
         def known(found: Reserved) -> None:
             where, kept = _continued(key.label, key.id, resume, found), self._kept(found)
             kind = BUCKETS if kept.kind == BUCKETS else kind_of(mechanism)
-            terms = kept.terms if key.terms is None else key.terms
+            also = tuple(term for term in kept.terms if term in (follows or {}).items())
+            terms = kept.terms if key.terms is None else joined(key.terms, also)
             columns = records(by_column(mechanism))
             like = kept._replace(kind=kind, columns=columns, terms=terms)  # shape and domain are not known yet
             must_be_alike(key.label, where, like.unlike(kept) or self._dearer(found, charge))
+            there.append(kept)
 
-        return self._store.look(charge, _hash(key.label), known)
+        self._recall(key)
+        self._store.look(charge, _hash(key.label), known)
+        return there[0] if there else None
+
+    def _recall(self, key: ReleaseKey) -> None:
+        """From now on the ledger must have what releases under the key's file last saw."""
+        self._store.must_have(head.seen(key, self._store.terms.digest), f"the head beside {key.place}")
 
     def reserve(self, seal: Seal, *, resume: bool = False) -> Sealed:
         """Charge a sealed release, once for its label; the sealed key that is returned draws it.
@@ -292,13 +320,16 @@ class Ledger:
             where, dearer = _continued(about.label, seal.key_id, resume, found), self._dearer(found, charge)
             compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)
 
+        self._recall(seal._key)  # noqa: SLF001  whose file has the head
         try:
             compare_here(seal)
         except KeyReuseError:
             self._store.look(charge, _hash(about.label), known)  # the ledger also says since when
             raise
-        self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
+        after = self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
         note_here(seal)
+        if after and seal._key.place is not None:  # noqa: SLF001
+            head.note(seal._key.place, self._store.terms.digest, after)  # noqa: SLF001
 
     def _dearer(self, found: Reserved, charge: Charge) -> str:
         """How the price of a reservation differs, in words; nothing if it does not."""
@@ -398,19 +429,43 @@ class Ledger:
         """
         return History(self._store.entries())
 
-    def verify(self) -> int:
+    def verify(self, key: KeyFile | None = None) -> int:
         """Check the whole file: SQLite's pages and indexes, each charge, all sums, each tag.
 
         Opening and charging look at the checkpoint and the last charge alone.
+        key: a key file under which it was charged. The head beside it tells whether a copy was
+            restored since, unless the head was restored with it. Without it nobody can tell.
         Returns: how many charges there are, refused attempts among them.
-        Raises: LedgerError, which says what is not as it was written.
+        Raises: LedgerError, which says what is not as it was written, or that charges are lost;
+            DTypeError; ParameterError (a key in memory, which has no head).
 
         >>> ledger = dpfast.Ledger("checked.db", 1, create=True)
         >>> ledger.spend(dpfast.Guarantee(epsilon="0.4"), label="pilot")
         >>> ledger.verify()  # charges
         1
         """
+        if key is not None and (found := _heads(key, self._store.terms)):
+            self._store.must_have(found[-1], f"the head beside {key.path}")
         return self._store.verify()
+
+    def restored(self, key: KeyFile, *, charge: bool = False) -> Guarantee:
+        """What this ledger lacks, at most, since a copy took its place; charged, if you say so.
+
+        key: the key file under which it was charged. The head beside it has what was spent. What
+            was charged without that key since, and lost, it cannot know: `spend` it, too.
+        charge: whether to charge what is lacking, as far as the budget goes. The ledger then goes
+            on. Labels that were reserved in between are free again.
+        Raises: LedgerError, DTypeError, ParameterError, as verify.
+
+            >>> ledger, key = dpfast.Ledger("old.db", 3, create=True), dpfast.KeyFile.create("old.key")
+            >>> ledger.restored(key).epsilon
+            Fraction(0, 1)
+        """
+        pay, found = parameters.flag("charge", charge), _heads(key, self._store.terms)
+        lost, after = self._store.restored(found, charge=pay)
+        if pay and any(lost):
+            head.note(key.path, self._store.terms.digest, after, anew=True)
+        return self._guarantee(lost)
 
     def copy(self, path: str | os.PathLike[str]) -> Ledger:
         """Make a copy in another file: the ledger at one moment, wholly checked.
@@ -429,17 +484,17 @@ class Ledger:
 
     @classmethod
     def upgrade(cls, path: str | os.PathLike[str], *, shared_with: str | int | None = None) -> Ledger:
-        """Turn a ledger of format 1, by an earlier version of dpfast, into today's; then open it.
+        """Turn a ledger of format 1 or 2, by an earlier version, into today's; then open it.
 
         Its budget and charges stay. Earlier versions of dpfast refuse it then.
         shared_with: as of Ledger.
-        Raises: LedgerError (no ledger of format 1, or damaged: then the file is as it was).
+        Raises: LedgerError (no ledger of these formats, or damaged: then the file is as it was).
 
         >>> ledger = dpfast.Ledger("today.db", 1, create=True)
         >>> dpfast.Ledger.upgrade("today.db")
         Traceback (most recent call last):
             ...
-        dpfast.errors.LedgerError: .../today.db is not a ledger of format 1
+        dpfast.errors.LedgerError: .../today.db is not a ledger of format 1 or 2
         """
         from dpfast.ledger.upgrade import upgrade
 
@@ -508,6 +563,18 @@ class Ledger:
 
 
 # ------------------------------------------------------------------ parameters
+
+
+def _heads(key: KeyFile, terms: Terms) -> tuple[head.Head, ...]:
+    """Raises: LedgerError, DTypeError, ParameterError."""
+    if isinstance(key, Key):
+        raise ParameterError(
+            "key must be a KeyFile: beside its file there is a head. A Key in memory has none, so nobody can tell "
+            "whether the ledger was restored from a copy"
+        )
+    if not isinstance(key, KeyFile):
+        raise DTypeError(f"key must be a KeyFile, not {type(key).__name__}")
+    return head.heads(key, terms.digest)
 
 
 def _hash(label: str) -> bytes:

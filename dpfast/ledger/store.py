@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of a ledger, of format 2: SQLite, with tables that are only added to, and a checkpoint.
+"""The file of a ledger, of format 3: SQLite, with tables that are only added to, and a checkpoint.
 
 A charge must outlive a power cut once its noise can leave: hence a rollback journal, and
 synchronous = EXTRA. A commit returns when the file, and then the removal of its journal, are on the
@@ -25,12 +25,13 @@ from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import compress
-from operator import add, gt
+from operator import add, gt, sub
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import BudgetExhausted, LedgerError
 from dpfast.ledger import place
+from dpfast.ledger.head import Head
 from dpfast.ledger.lock import MARK, PAUSE, held, using
 from dpfast.ledger.table import Entry
 from dpfast.privacy import formatting
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
 
 Amounts: TypeAlias = tuple[Fraction, ...]
 
-APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 2  # in the file's header
-TOTALS = "epsilon_total", "delta_total", "rho_total"
-NAMES = "epsilon", "delta", "rho"  # the amounts in a row; null if the ledger is not kept in them
+APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 3  # in the file's header
+TOTALS = "epsilon_total", "delta_total", "rho_total", "mu_squared_total"
+# The amounts in a row; null if the ledger is not kept in them. No ledger is kept in mu_squared yet:
+# it is the sum that a budget in Gaussian differential privacy will add up.
+NAMES = "epsilon", "delta", "rho", "mu_squared"
 # The accounting units, and the amounts of a row that are theirs.
 KEPT: dict[tuple[str, ...], slice] = {
     ("epsilon", "delta"): slice(0, 2),
@@ -52,6 +55,7 @@ KEPT: dict[tuple[str, ...], slice] = {
 }
 CHARGE, REFUSED = "charge", "refused"  # the kinds of rows; what is refused for its values costs nothing
 PATIENCE = 30.0  # seconds to wait while others write
+HERE = "this process"  # which saw a charge
 TRIES = 100  # to copy what others write
 MOST_BITS = 1024  # in the denominator of a sum, before charges are rounded
 FINEST = 1074  # bits after the point of a rounded charge, as doubles have
@@ -63,7 +67,7 @@ _TABLES = {
     "promise": f"dataset TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, {_AMOUNTS}, "
     "identity BLOB NOT NULL, digest BLOB NOT NULL",
     "releases": "number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, label TEXT NOT NULL, "
-    f"mechanism TEXT NOT NULL, {_AMOUNTS}, {_TOTALS}, release BLOB UNIQUE, digest BLOB NOT NULL",
+    f"mechanism TEXT NOT NULL, nonce BLOB NOT NULL, {_AMOUNTS}, {_TOTALS}, release BLOB UNIQUE, digest BLOB NOT NULL",
     "parts": "number INTEGER, begin INTEGER, size INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, "
     "PRIMARY KEY (number, begin)",
     "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {_TOTALS}, head BLOB NOT NULL, "
@@ -156,9 +160,15 @@ class Store:
 
     def __init__(self, path: Path, group: int | None = None) -> None:
         self.path, self._group = path, group
+        self._seen: dict[str, Head] = {}  # by who saw it
         with _reading(path, group) as connection:
             self.terms = _terms(connection, path)
-            _state(connection, path, self.terms)
+            self._saw(_state(connection, path, self.terms))
+
+    def must_have(self, head: Head | None, where: str) -> None:
+        """From now on the ledger must have a charge. where: who saw it. None: nobody did."""
+        if head is not None:
+            self._seen[where] = head
 
     def entries(self) -> list[Entry]:
         """All charges, checked one by one."""
@@ -195,7 +205,9 @@ class Store:
             before = self._same(connection)
             if unpaid:
                 self._afford(before, charge)
-            move(connection, self.terms, self._charge(connection, before, [nothing], None, REFUSED))
+            after = self._charge(connection, before, [nothing], None, REFUSED)
+            move(connection, self.terms, after)
+        self._saw(after)
 
     def charge(self, charges: Sequence[Charge]) -> None:
         """Record all charges or none, on the disk.
@@ -204,25 +216,28 @@ class Store:
         """
         with writing(self.path, self._group) as connection:
             before = self._same(connection)
-            move(connection, self.terms, self._charge(connection, before, charges, None))
+            after = self._charge(connection, before, charges, None)
+            move(connection, self.terms, after)
+        self._saw(after)
 
-    def reserve(self, charge: Charge, reservation: Reservation, known: Callable[[Reserved], object]) -> None:
-        """Record the charge of a sealed release, once for its label.
+    def reserve(self, charge: Charge, reservation: Reservation, known: Callable[[Reserved], object]) -> Head | None:
+        """Record the charge of a sealed release, once for its label; what the ledger then has.
 
         known: is told of the reservation that is there, if there is one, and raises unless it is
             this. Raises: as charge.
         """
         if _kept_out(self.path, self._group)[1] and self.look(charge, reservation.label, known):
-            return  # it draws again what is reserved, and writes nothing
+            return None  # it draws again what is reserved, and writes nothing
         with writing(self.path, self._group) as connection:
             before = self._same(connection)
             found = _reserved(connection, self.path, self.terms, reservation.label)
             if found is not None:
                 known(found)
-                return
+                return None
             after = self._charge(connection, before, [charge], reservation.label + reservation.key)
             insert(connection, "parts", b"", after.charges, 0, 0, reservation.tag)
             move(connection, self.terms, after._replace(parts=after.parts + 1))
+        return self._saw(after)
 
     def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], object]) -> bool:
         """As reserve, and writes nothing. Whether the label is there; else the budget suffices."""
@@ -258,7 +273,7 @@ class Store:
             total = tuple(map(add, total, paid))
             number += 1
             when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            about = number, when, kind, charge.label, json.dumps(charge.record)
+            about = number, when, kind, charge.label, json.dumps(charge.record), nonce()
             figures = *texts(self.terms.accounting, paid), *texts(self.terms.accounting, total)
             digest = insert(connection, "releases", digest, *about, *figures, release)
         if any(map(gt, total, self.terms.budget)):
@@ -278,10 +293,51 @@ class Store:
         return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released")
 
     def _same(self, connection: Connection) -> State:
-        """What the ledger has come to, if it is still the one that was opened."""
+        """What the ledger has come to, if it is the one that was opened, and lacks nothing."""
+        state = self._now(connection)
+        for where, head in self._seen.items():
+            if not _has(connection, head):
+                raise LedgerError(
+                    f"{self.path} lacks charge {head.number} of {where}: it was restored from a copy, or a copy was charged "
+                    "instead of it. `dpfast ledger restored` goes on; nothing was released"
+                )
+        self._saw(state)
+        return state
+
+    def _now(self, connection: Connection) -> State:
         if _terms(connection, self.path) != self.terms:
             raise LedgerError(f"{self.path} is another ledger than when it was opened")
         return _state(connection, self.path, self.terms)
+
+    def _saw(self, state: State) -> Head:
+        """Keep in mind what the ledger has; on the disk it is by now."""
+        head = Head(state.charges, state.digest, state.spent)
+        before = self._seen.get(HERE, head)
+        self._seen[HERE] = head if head.number >= before.number else before  # another thread may be ahead
+        return head
+
+    def restored(self, heads: Sequence[Head], *, charge: bool) -> tuple[Amounts, Head]:
+        """What the ledger lacks of what was seen, at most; and what it then has.
+
+        heads: in their order. charge: whether to charge it, as far as the budget goes.
+        """
+        with _connected(self.path, self._group, charges=charge) as (connection, _):
+            if charge:
+                _durable(connection)
+            connection.execute("BEGIN IMMEDIATE" if charge else "BEGIN")
+            after = self._now(connection)
+            lost = (Fraction(0),) * len(after.spent)
+            if heads and not _has(connection, heads[-1]):
+                had = [head.spent for head in heads if _has(connection, head)]
+                lost = tuple(map(sub, heads[-1].spent, had[-1] if had else lost))
+                if charge:
+                    left = map(sub, self.terms.budget, after.spent)
+                    paid = Charge("", {"mechanism": "lost by restoring a copy"}, tuple(map(min, lost, left)))
+                    after = self._charge(connection, after, [paid], None)
+                    move(connection, self.terms, after)
+                    connection.execute("COMMIT")
+        self._seen.clear()
+        return lost, self._saw(after)
 
 
 def payable(amount: Fraction, total: Fraction) -> Fraction:
@@ -316,6 +372,12 @@ def _connected(path: Path, group: int | None, *, charges: bool) -> Iterator[tupl
             _chargeable(path, found)
         file = stack.enter_context(_copied(path, real)) if copies else real
         yield stack.enter_context(_opened(file, path)), found
+
+
+def _durable(connection: Connection) -> None:
+    """A commit is on the disk when it returns, and the removal of its journal is, too."""
+    connection.execute("PRAGMA synchronous = EXTRA")
+    connection.execute("PRAGMA fullfsync = ON")
 
 
 def _real(path: Path) -> Path:
@@ -381,8 +443,7 @@ def _reading(path: Path, group: int | None) -> Iterator[Connection]:
 def writing(path: Path, group: int | None) -> Iterator[Connection]:
     """The same, for a change that is on the disk when the block is left."""
     with _connected(path, group, charges=True) as (connection, _):
-        connection.execute("PRAGMA synchronous = EXTRA")
-        connection.execute("PRAGMA fullfsync = ON")
+        _durable(connection)
         connection.execute("BEGIN IMMEDIATE")
         yield connection
         connection.execute("COMMIT")
@@ -470,10 +531,15 @@ def insert(connection: Connection, table: str, before: bytes, *row: Any) -> byte
     return digest
 
 
+def nonce() -> bytes:
+    """What no other charge has: else equal charges in one second would have equal digests."""
+    return secrets.token_bytes(8)
+
+
 def move(connection: Connection, terms: Terms, state: State) -> None:
     """Move the checkpoint."""
     row = state.charges, state.parts, *texts(terms.accounting, state.spent), state.digest
-    columns = "charges, parts, epsilon_total, delta_total, rho_total, head, digest"
+    columns = f"charges, parts, {', '.join(TOTALS)}, head, digest"
     places = ", ".join("?" * len(row))
     connection.execute(f"UPDATE checkpoint SET ({columns}) = ({places}, ?)", [*row, _digest(terms.digest, row)])  # noqa: S608
 
@@ -503,8 +569,10 @@ def _terms(connection: Connection, path: Path) -> Terms:
     application, version, journal = header
     if application != APPLICATION:
         raise LedgerError(f"{path} is not a ledger of dpfast")
-    if version == 1:
-        raise LedgerError(f"{path} is a ledger of format 1: `dpfast ledger upgrade` makes it one of format {FORMAT}")
+    if version in (1, 2):
+        raise LedgerError(
+            f"{path} is a ledger of format {version}: `dpfast ledger upgrade` makes it one of format {FORMAT}"
+        )
     if version != FORMAT:
         raise LedgerError(f"{path} is a ledger of format {version}; this version of dpfast has {FORMAT}")
     if journal != "delete":
@@ -517,6 +585,8 @@ def _terms(connection: Connection, path: Path) -> Terms:
     dataset, adjacency, unit, *budget, _, digest = rows[0]
     checked(path, b"", rows[0])
     accounting = tuple(compress(NAMES, budget))
+    if "mu_squared" in accounting:
+        raise LedgerError(f"{path} is kept in {' and '.join(accounting)}, which this version of dpfast does not know")
     if accounting not in KEPT:
         raise damaged(path, "it states no budget")
     return Terms(accounting, exact(path, budget[KEPT[accounting]]), dataset, adjacency, unit, digest)
@@ -539,6 +609,12 @@ def _state(connection: Connection, path: Path, terms: Terms) -> State:
     return state
 
 
+def _has(connection: Connection, head: Head) -> bool:
+    """Whether a charge that was seen is still there; of none nothing can be lost."""
+    row = connection.execute("SELECT digest FROM releases WHERE number = ?", [head.number]).fetchone()
+    return head.number == 0 or row == (head.digest,)
+
+
 def _nothing(terms: Terms) -> State:
     return State(0, 0, (Fraction(0),) * len(terms.budget), terms.digest)
 
@@ -556,7 +632,7 @@ def _charged(connection: Connection, path: Path, terms: Terms, row: Sequence[Any
 def _next(path: Path, terms: Terms, before: State, row: Sequence[Any]) -> tuple[State, Entry]:
     """What a ledger has come to with one more charge, if it is as it was written and adds up."""
     digest = checked(path, before.digest, row)
-    number, when, kind, label, record, *figures, _, _ = row
+    number, when, kind, label, record, _, *figures, _, _ = row
     if kind not in (CHARGE, REFUSED):
         raise LedgerError(f"{path}: charge {number} is of a kind that this version of dpfast does not know")
     kept = KEPT[terms.accounting]
@@ -617,7 +693,7 @@ def _reserved(connection: Connection, path: Path, terms: Terms, label: bytes) ->
     if row is None:
         return None
     state, entry = _charged(connection, path, terms, row)
-    parts = connection.execute("SELECT * FROM parts WHERE number = ?", [state.charges]).fetchall()
+    parts = connection.execute("SELECT * FROM parts WHERE number = ? AND begin = 0", [state.charges]).fetchall()
     if len(parts) != 1:
         raise damaged(path, "a reservation has no tag")
     checked(path, b"", parts[0])

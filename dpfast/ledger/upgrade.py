@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upgrades a ledger of format 1, which had no checkpoint: its terms, charges and parts stay."""
+"""Upgrades a ledger of format 1 or 2: its terms, charges and parts stay.
+
+Format 1 had tables of the accounting unit's own, no kinds of rows, and no checkpoint. Format 2
+lacked the nonce of a charge and the amounts in mu_squared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import compress
 from operator import add, gt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast.errors import LedgerError
 from dpfast.ledger import store
@@ -20,38 +25,151 @@ if TYPE_CHECKING:
 
 
 def upgrade(path: Path, group: int | None) -> None:
-    """Write a ledger of format 1 anew in its place, in one transaction, after checking all of it.
+    """Write a ledger of an earlier format anew in its place, in one transaction, after a check.
 
     A new file over it would lose the charge of a process that waits for the old one.
     Raises: LedgerError; then the file is as it was.
     """
     with store.writing(path, group) as connection:
-        header = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-        if header != [store.APPLICATION, 1]:
-            raise LedgerError(f"{path} is not a ledger of format 1")
+        application, version, journal = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version", "journal_mode")
+        )
+        if application != store.APPLICATION or version not in (1, 2):
+            raise LedgerError(f"{path} is not a ledger of format 1 or 2")
+        if journal != "delete":
+            raise LedgerError(f"{path} was put into journal mode {journal!s:.10}; a ledger's is delete")
         found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        accounting = next((accounting for accounting in KEPT if found == set(_schema(accounting))), None)
-        if accounting is None:
+        formats: list[Format1 | Format2] = [Format2()] if version == 2 else [Format1(each) for each in KEPT]
+        old = next((each for each in formats if found == set(each.schema())), None)
+        if old is None:
             raise store.damaged(path, "its tables are not those of a ledger")
         store.sound(connection, path)
-        terms, identity = _terms(connection, path, accounting)
-        charges = list(_charges(connection, path, terms))
+        rows = connection.execute("SELECT * FROM promise").fetchall()
+        if len(rows) != 1:
+            raise store.damaged(path, "it states no budget")
+        terms, identity = old.terms(path, rows[0])
+        charges = list(_charges(connection, path, terms, old))
         parts = connection.execute("SELECT * FROM parts").fetchall()
         for row in parts:
-            _checked(path, b"", row)
-        for table in ("promise", "releases", "parts"):
+            old.checked(path, b"", row)
+        old.check(connection, path, terms, charges[-1] if charges else None, len(parts))
+        for table in old.tables:
             connection.execute(f"DROP TABLE {table}")
         terms = store.lay_out(connection, terms, identity)
         state = State(0, 0, (), terms.digest)
-        for (number, when, *about), paid, spent, release in charges:
-            figures = *store.texts(accounting, paid), *store.texts(accounting, spent)
-            digest = store.insert(connection, "releases", state.digest, number, when, CHARGE, *about, *figures, release)
-            state = State(number, len(parts), spent, digest)
+        for each in charges:
+            figures = *store.texts(terms.accounting, each.paid), *store.texts(terms.accounting, each.spent)
+            row = *each.about, store.nonce(), *figures, each.release
+            digest = store.insert(connection, "releases", state.digest, *row)
+            state = State(each.about[0], len(parts), each.spent, digest)
         for *part, _ in parts:
             store.insert(connection, "parts", b"", *part)
         if charges:
             store.move(connection, terms, state)
         store.whole(connection, path)
+
+
+class Charged(NamedTuple):
+    """A charge as it was: number, time, kind, label, mechanism; amounts, sums, release."""
+
+    about: tuple[Any, ...]
+    paid: Amounts
+    spent: Amounts
+    release: bytes | None
+    digest: bytes
+
+
+class Format1:
+    """Tables of the amounts alone that the ledger is kept in."""
+
+    tables: tuple[str, ...] = ("promise", "releases", "parts")
+
+    def __init__(self, accounting: tuple[str, ...]) -> None:
+        self.accounting = accounting
+
+    def schema(self) -> list[str]:
+        return _schema(self.accounting)
+
+    def checked(self, path: Path, before: bytes, row: Sequence[Any]) -> bytes:
+        return _checked(path, before, row)
+
+    def terms(self, path: Path, row: Sequence[Any]) -> tuple[Terms, bytes]:
+        """The terms, with the digest of this format, and the ledger's identity."""
+        dataset, adjacency, unit, *budget, identity, _ = row
+        digest = self.checked(path, b"", row)
+        return Terms(self.accounting, store.exact(path, budget), dataset, adjacency, unit, digest), identity
+
+    def about(self, row: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], list[Any]]:
+        """Number, time, kind, label, mechanism; the amounts; the sums."""
+        n = len(self.accounting)
+        return (*row[:2], CHARGE, *row[2:4]), list(row[4 : 4 + n]), list(row[4 + n : 4 + 2 * n])
+
+    def check(self, connection: Connection, path: Path, terms: Terms, last: Charged | None, parts: int) -> None:
+        """It has no checkpoint."""
+
+
+class Format2:
+    """Today's tables, without nonces and without amounts in mu_squared."""
+
+    tables: tuple[str, ...] = ("promise", "releases", "parts", "checkpoint")
+    checked = staticmethod(store.checked)
+
+    def schema(self) -> list[str]:
+        amounts, totals = "epsilon TEXT, delta TEXT, rho TEXT", "epsilon_total TEXT, delta_total TEXT, rho_total TEXT"
+        tables = {
+            "promise": f"dataset TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, {amounts}, "
+            "identity BLOB NOT NULL, digest BLOB NOT NULL",
+            "releases": "number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, label TEXT NOT NULL, "
+            f"mechanism TEXT NOT NULL, {amounts}, {totals}, release BLOB UNIQUE, digest BLOB NOT NULL",
+            "parts": "number INTEGER, begin INTEGER, size INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, "
+            "PRIMARY KEY (number, begin)",
+            "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {totals}, head BLOB NOT NULL, "
+            "digest BLOB NOT NULL",
+        }
+        free = {("checkpoint", "UPDATE")}
+        return [*_made(tables, free)]
+
+    def terms(self, path: Path, row: Sequence[Any]) -> tuple[Terms, bytes]:
+        dataset, adjacency, unit, *budget, identity, _ = row
+        digest = self.checked(path, b"", row)
+        accounting = tuple(compress(store.NAMES, budget))
+        if accounting not in KEPT:
+            raise store.damaged(path, "it states no budget")
+        return Terms(
+            accounting, store.exact(path, budget[KEPT[accounting]]), dataset, adjacency, unit, digest
+        ), identity
+
+    def about(self, row: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], list[Any]]:
+        return tuple(row[:5]), list(filter(None, row[5:8])), list(filter(None, row[8:11]))
+
+    def check(self, connection: Connection, path: Path, terms: Terms, last: Charged | None, parts: int) -> None:
+        """Raises: LedgerError (its checkpoint says otherwise)."""
+        rows = connection.execute("SELECT * FROM checkpoint").fetchall()
+        if len(rows) != 1:
+            raise store.damaged(path, "it has no checkpoint")
+        self.checked(path, terms.digest, rows[0])
+        number, spent, digest = (last.about[0], last.spent, last.digest) if last else (0, None, terms.digest)
+        totals = store.exact(path, rows[0][2:5][KEPT[terms.accounting]])
+        if (*rows[0][:2], rows[0][5]) != (number, parts, digest) or totals != (spent or (0,) * len(totals)):
+            raise store.damaged(path, "its checkpoint and its charges differ")
+
+
+def _charges(connection: Connection, path: Path, terms: Terms, old: Format1 | Format2) -> Iterator[Charged]:
+    """Each charge, checked."""
+    before, digest = 0, terms.digest
+    spent: Amounts = (Fraction(0),) * len(terms.accounting)
+    for row in connection.execute("SELECT * FROM releases ORDER BY number"):
+        digest = old.checked(path, digest, row)
+        about, amounts, totals = old.about(row)
+        number, paid, total = about[0], store.exact(path, amounts), store.exact(path, totals)
+        if len(paid) != len(spent):
+            raise store.damaged(path, f"charge {before + 1} does not add up")
+        spent = tuple(map(add, spent, paid))
+        if number != before + 1 or total != spent or any(map(gt, spent, terms.budget)):
+            raise store.damaged(path, f"charge {before + 1} does not add up")
+        before = number
+        yield Charged(about, paid, spent, row[-2], digest)
 
 
 def _schema(accounting: tuple[str, ...]) -> list[str]:
@@ -66,13 +184,17 @@ def _schema(accounting: tuple[str, ...]) -> list[str]:
         "parts": "number INTEGER, begin INTEGER, size INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, "
         "PRIMARY KEY (number, begin)",
     }
-    made = [f"CREATE TABLE {name} ({columns})" for name, columns in tables.items()]
+    return [*_made(tables, set())]
+
+
+def _made(tables: dict[str, str], free: set[tuple[str, str]]) -> Iterator[str]:
+    """The statements that make tables, which are only added to but for what is free."""
+    for name, columns in tables.items():
+        yield f"CREATE TABLE {name} ({columns})"
     for name in tables:
-        made += [
-            f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
-            for verb in ("UPDATE", "DELETE")
-        ]
-    return made
+        for verb in ("UPDATE", "DELETE"):
+            if (name, verb) not in free:
+                yield f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
 
 
 def _checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
@@ -82,27 +204,3 @@ def _checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
     if digest != found:
         raise store.damaged(path, "a row is not as it was written")
     return found
-
-
-def _terms(connection: Connection, path: Path, accounting: tuple[str, ...]) -> tuple[Terms, bytes]:
-    """The terms, with the digest of format 1, and the ledger's identity."""
-    rows = connection.execute("SELECT * FROM promise").fetchall()
-    if len(rows) != 1:
-        raise store.damaged(path, "it states no budget")
-    dataset, adjacency, unit, *budget, identity, _ = rows[0]
-    digest = _checked(path, b"", rows[0])
-    return Terms(accounting, store.exact(path, budget), dataset, adjacency, unit, digest), identity
-
-
-def _charges(connection: Connection, path: Path, terms: Terms) -> Iterator[tuple[Any, Amounts, Amounts, Any]]:
-    """Each charge, checked: number, time, label, mechanism; its amounts, the sums, its release."""
-    n, before, digest = len(terms.accounting), 0, terms.digest
-    spent: Amounts = (Fraction(0),) * n
-    for row in connection.execute("SELECT * FROM releases ORDER BY number"):
-        digest = _checked(path, digest, row)
-        number, paid, total = row[0], store.exact(path, row[4 : 4 + n]), store.exact(path, row[4 + n : 4 + 2 * n])
-        spent = tuple(map(add, spent, paid))
-        if number != before + 1 or total != spent or any(map(gt, spent, terms.budget)):
-            raise store.damaged(path, f"charge {before + 1} does not add up")
-        before = number
-        yield row[:4], paid, spent, row[-2]

@@ -19,7 +19,7 @@ from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
 from dpfast.privacy.parameters import exact_positive, flag, probability, whole
-from dpfast.release.arrays import INT64, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
+from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
 from dpfast.release.blocks import Blocks
 from dpfast.release.digits import reader
 from dpfast.release.engine import (
@@ -242,6 +242,7 @@ class OptionsWithoutDtype(TypedDict, total=False):
     key: ReleaseKey | None
     names: Any
     resume: bool
+    columns: Any
 
 
 class Options(OptionsWithoutDtype, total=False):
@@ -250,11 +251,16 @@ class Options(OptionsWithoutDtype, total=False):
     dtype: npt.DTypeLike | None
 
 
+def _refuse_columns(columns: object) -> None:
+    if columns is not None:
+        raise ParameterError("columns must be left out for what is no frame: it has none")
+
+
 class Releasing(Mechanism, Payable):
     """A mechanism that releases arrays. A subclass says of what numbers, and checks them."""
 
     OPTIONS: ClassVar[frozenset[str]] = frozenset(
-        {"out", "dtype", "lower", "upper", "clamp", "missing", "threads", "constant_time", "names"}
+        {"out", "dtype", "lower", "upper", "clamp", "missing", "threads", "constant_time", "names", "columns"}
     )
     INTEGERS: ClassVar[bool]
     _job: ClassVar[Callable[..., Job | RealJob]]  # the arrays of a release, once all is found right with them
@@ -298,6 +304,7 @@ class Releasing(Mechanism, Payable):
         key: ReleaseKey | None = None,
         names: Any = None,
         resume: bool = False,
+        columns: Any = None,
     ) -> Any:
         """Return `values` plus fresh noise: the exact sum; for reals rounded to the grid once.
 
@@ -305,7 +312,8 @@ class Releasing(Mechanism, Payable):
             values: one entry a cell, of any shape, strides and byte order: integers of any dtype,
                 or, for a mechanism on reals, float64 or float32, finite unless `missing` is given.
                 A Series of pandas or Polars, a Polars expression, an Array of pyarrow or a tensor
-                on the CPU gives one of its kind (docs/adapters.md).
+                on the CPU gives one of its kind (docs/adapters.md). So does a frame, with `columns`
+                or if it is a crosstab of pandas, whose rows have labels.
             out: where to write, of the shape of values, or values itself. After a failure it holds
                 zeros, so values in place are lost. It is untouched if no key could be had, or if a
                 real value is refused in place or under a key.
@@ -331,6 +339,8 @@ class Releasing(Mechanism, Payable):
                 integers or strings as long as the values, sealed with them. An index of pandas is
                 taken unasked.
             resume: whether this is the release again that was begun under the key's label.
+            columns: of a frame, the names of the columns that are released, in their order, as one
+                vector. The result has these columns alone.
         Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError (the label names a
             release already); UnusableValuesError and OtherInputError, which depend on the values.
         Privacy: spends what the mechanism says; under a key once, however often it is drawn.
@@ -347,7 +357,7 @@ class Releasing(Mechanism, Payable):
         """
         no_bounds = lower is None and upper is None and clamp is None and missing is None
         one_thread = threads is None or (type(threads) is int and threads > 0)  # as few values take
-        no_key = key is None and names is None and resume is False
+        no_key = key is None and names is None and resume is False and columns is None
         if (
             no_bounds
             and dtype is None
@@ -356,11 +366,13 @@ class Releasing(Mechanism, Payable):
             and constant_time is False
             and self._most_cells is None
         ):
+            if type(values) is np.ndarray and values.dtype is LONG_LONG:
+                values = values.view(INT64)
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found if found.ndim or out is not None else found[()]
         return self._release(
-            values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume
+            values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume, columns
         )  # fmt: skip
 
     @property
@@ -398,6 +410,7 @@ class Releasing(Mechanism, Payable):
         key: ReleaseKey | Task | None = None,
         names: Any = None,
         resume: bool = False,
+        columns: Any = None,
     ) -> Any:
         """A release in three steps.
 
@@ -416,8 +429,10 @@ class Releasing(Mechanism, Payable):
             options = {
                 "dtype": made, "lower": lower, "upper": upper, "clamp": clamp, "missing": missing,
                 "threads": threads, "constant_time": constant_time, "key": key, "names": names, "resume": resume,
+                "columns": columns,
             }  # fmt: skip
             return other(lambda cells, **of: self._release(cells, charge, **of), values, options)
+        _refuse_columns(columns)
         job = self._job(values, out, dtype, lower, upper, public)
         self._check_cells(job.counts.size)
         constant_work, plan = self._plan(job.counts.size, constant_time)

@@ -23,6 +23,7 @@ RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
 INTEGERS, REALS = "an integer dtype", "float64 or float32"
 BUFFER = 1 << 16  # counts that NumPy casts or gathers at a time, where the arrays are not plain
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+LONG_LONG = np.dtype(np.longlong)  # equal to int64, and where that is NumPy's long, another object
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 ENDS = {
     (kind, size): (int(np.iinfo(f"{kind}{size}").min), int(np.iinfo(f"{kind}{size}").max))
@@ -83,7 +84,7 @@ def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
         raise DTypeError(
             f"{name} must be of an integer dtype (int8 to int64, uint8 to uint64), not {array.dtype}{hint}"
         )
-    return array
+    return array.view(INT64) if array.dtype is LONG_LONG else array
 
 
 def real_array(name: str, value: npt.ArrayLike) -> RealArray:

@@ -12,6 +12,7 @@ import math
 import os
 import secrets
 import stat
+import string
 import struct
 import threading
 import warnings
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 LENGTH = 32
 ID_LENGTH = 16
+TEXT = frozenset(string.printable.encode())
 Terms: TypeAlias = tuple[tuple[str, str], ...]  # what a manifest names beside its columns
 How: TypeAlias = tuple[Path, str, str, str, tuple[Any, ...], dict[str, Any]]  # file, label, id, a method, its arguments
 _length = struct.Struct("<Q").pack
@@ -71,6 +73,13 @@ def warn_insecure(what: str) -> None:
     )
 
 
+def guessable(secret: bytes) -> str | None:
+    """What 32 bytes are, in words, if nobody drew them: random bytes are so once in 10^13 keys."""
+    if len(set(secret)) == 1:
+        return f"{len(secret)} equal bytes, such as a crash or a restored backup leaves"
+    return "all text, such as a password" if not set(secret) - TEXT else None
+
+
 class _Secret:
     """32 secret bytes, shown by their id; blank in a forked child, and never pickled.
 
@@ -84,6 +93,8 @@ class _Secret:
             raise DTypeError(f"secret must be bytes, not {type(secret).__name__}")
         if len(secret) != LENGTH:
             raise ParameterError(f"secret must be {LENGTH} bytes, got {len(secret)}")
+        if known := guessable(secret):
+            raise ParameterError(f"secret must be drawn at random, and it is {known}: dpfast.random_bytes({LENGTH})")
         self.id = keyed(secret, "key id")[:ID_LENGTH].hex()  # tells keys apart, and nothing of the secret
         with lock:
             self._held = bytearray(secret)
@@ -182,7 +193,7 @@ class Key(_Master):
     def from_bytes(cls, secret: bytes) -> Key:
         """A key kept elsewhere: 32 bytes that were drawn at random. Never a password or a hash.
 
-        Raises: DTypeError (no bytes), ParameterError (another length).
+        Raises: DTypeError (no bytes), ParameterError (another length; equal bytes, or text).
 
         >>> stored = dpfast.random_bytes(32)
         >>> key = dpfast.Key.from_bytes(stored)
@@ -205,7 +216,7 @@ class KeyFile(_Master):
     travel. One file for one release is simplest: it is destroyed with the frozen values.
     path: of the file; it is read once, here.
     Raises: DTypeError, ParameterError; FileError (no file, not a regular one, others may read or
-        write it, another length).
+        write it, another length, equal bytes, text).
     Source: docs/sealed.md.
 
         >>> made = dpfast.KeyFile.create("visits.key")
@@ -517,6 +528,10 @@ def _read(file: Path) -> bytes:
         os.close(handle)
     if len(secret) != LENGTH:
         raise FileError(f"the key file {file} must hold {LENGTH} bytes, and holds {about.st_size}")
+    if known := guessable(secret):
+        raise FileError(
+            f"the key file {file} must hold bytes that were drawn at random, and holds {known}: `dpfast key create` makes one"
+        )
     return secret
 
 

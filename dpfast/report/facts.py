@@ -66,8 +66,8 @@ class Balance:
 class Facts:
     """A release, as its report shows it.
 
-    file: the name of OUT, without its folder. rows: how many OUT has. labels: the first rows of
-    columns without noise, by name; they name the rows. index: names of the first rows where there
+    file: the name of OUT, without its folder. rows: how many OUT has. labels: names and first rows
+    of columns without noise; they name the rows. index: names of the first rows where there
     are no such columns. rows_are: why the rows that
     there are may be known, a sentence. guarantee: of all columns together. record: what travels
     with OUT. noisy: the columns with noise. unshown: other columns of OUT without noise. balance:
@@ -81,7 +81,7 @@ class Facts:
     noisy: Sequence[Noisy]
     guarantee: Guarantee
     record: Mapping[str, object]
-    labels: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    labels: Sequence[tuple[str, Sequence[object]]] = ()
     index: Sequence[str] = ()
     rows_are: str = ""
     unshown: Sequence[str] = ()

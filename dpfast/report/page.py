@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import TypeAlias
 
 from dpfast.privacy import formatting, meaning
 from dpfast.privacy.belief import posterior
@@ -16,6 +17,8 @@ from dpfast.report import pictures
 from dpfast.report.facts import DRAWN, LABELS, ROWS, Balance, Facts, Noisy
 from dpfast.report.markup import MINUS, attribute, bullets, ends, number, pairs, plain, table, text
 from dpfast.report.style import CSS, POLICY
+
+Labels: TypeAlias = Sequence[tuple[str, Sequence[object]]]
 
 COLUMNS = 5  # columns with noise that the page shows; each has a picture
 NAMED = 12  # columns that a sentence names
@@ -118,7 +121,7 @@ def _released(facts: Facts) -> Iterator[str]:
         ("Rows", f"{facts.rows:,}"),
         ("Columns with noise", _names([each.name for each in facts.noisy])),
     ]
-    if without := [*facts.labels, *facts.unshown]:
+    if without := [*(name for name, _ in facts.labels), *facts.unshown]:
         rows.append(("Columns without noise", _names(without)))
     for each in facts.noisy[:COLUMNS] if facts.rows > ROWS else ():
         if each.least is not None and each.most is not None:
@@ -169,7 +172,7 @@ def _confidence(noisy: Noisy) -> str:
 def _numbers(facts: Facts) -> Iterator[str]:
     yield "<h2>The noisy table</h2>"
     shown = min([facts.rows, ROWS, *(len(each.cells) for each in facts.noisy)])
-    labels = {name: cells[:shown] for name, cells in facts.labels.items()}
+    labels = [(name, cells[:shown]) for name, cells in facts.labels]
     names = _row_names(labels, facts.index, shown)
     noisy = facts.noisy[:COLUMNS]
     if len(facts.noisy) > COLUMNS:
@@ -183,10 +186,10 @@ def _numbers(facts: Facts) -> Iterator[str]:
         yield _table(facts, noisy, labels, names, shown)
 
 
-def _row_names(labels: Mapping[str, Sequence[object]], index: Sequence[str], shown: int) -> list[str]:
+def _row_names(labels: Labels, index: Sequence[str], shown: int) -> list[str]:
     if not labels:
         return [*index[:shown]] or [f"row {at + 1:,}" for at in range(shown)]
-    first = list(labels.values())[:LABELS]
+    first = [cells for _, cells in labels[:LABELS]]
     found: list[str] = []
     for most in range(1, len(first) + 1):
         found = [", ".join(map(str, row)) for row in zip(*first[:most], strict=True)]
@@ -223,11 +226,9 @@ def _bounded(each: Noisy) -> bool:
     return any(each.parameters.get(name) is not None for name in ("lower", "upper"))
 
 
-def _table(
-    facts: Facts, noisy: Sequence[Noisy], labels: Mapping[str, Sequence[object]], names: list[str], shown: int
-) -> str:
-    kept = dict(list(labels.items())[:LABELS])
-    head = [f"{text(name)} <small>no noise</small>" for name in kept] or ["row"]
+def _table(facts: Facts, noisy: Sequence[Noisy], labels: Labels, names: list[str], shown: int) -> str:
+    kept = labels[:LABELS]
+    head = [f"{text(name)} <small>no noise</small>" for name, _ in kept] or ["row"]
     for each in noisy:
         what = "all at once" if each.jointly else "each"
         ends_are = f"interval <small>{_confidence(each)}, {what}</small>"
@@ -236,7 +237,7 @@ def _table(
         head += [f"{text(each.name)} <small>noisy</small>", ends_are]
     rows = []
     for at in range(shown):
-        row = [_cell(cells[at]) for cells in kept.values()] or [plain(names[at])]
+        row = [_cell(cells[at]) for _, cells in kept] or [plain(names[at])]
         for each in noisy:
             digits = _digits(each)
             row += [number(each.cells[at], digits), ends(each.low[at], each.high[at], digits)]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dpfast.errors import FileError, ParameterError
 from dpfast.release.arrays import INT64, RealArray
 from dpfast.tables import numbers
-from dpfast.tables.source import Column, Piece, Wanted, finite, reading, usable
+from dpfast.tables.source import Column, Passing, PassingText, Piece, Wanted, finite, reading, usable
 from dpfast.tables.streams import ZIP_ERRORS, Form, size_of, states
 
 ELEMENTS = 1 << 17  # an array is read in so many: a megabyte, which stays in a cache
@@ -28,6 +28,7 @@ class NpySource:
 
     passed: Sequence[str] = ()
     notes: Sequence[str] = ()
+    earlier = None
 
     def __init__(self, path: Path, wanted: Wanted, form: Form) -> None:
         self.path, self.form, self.wanted, self.size = path, form, wanted, size_of(path)
@@ -65,6 +66,9 @@ class NpySource:
                 cells = np.empty(min(left, ELEMENTS), self.dtype)
                 _fill(file, cells)
                 yield Piece(cells.nbytes, [self._usable(cells)])
+
+    def passing(self) -> Passing:
+        return PassingText()
 
     def rest(self) -> bytes:
         return repr((self.shape, self.fortran)).encode()

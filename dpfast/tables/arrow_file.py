@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,8 +16,9 @@ from blake3 import blake3
 from dpfast.errors import FileError
 from dpfast.release.arrays import FLOAT64, INT64, CountArray
 from dpfast.tables import numbers, passed
+from dpfast.tables.passing_values import PassingValues
 from dpfast.tables.readers import Reader
-from dpfast.tables.source import Column, Piece, Wanted, divided, finite, places, reading, sorting, usable
+from dpfast.tables.source import Column, Passing, Piece, Wanted, divided, finite, places, reading, sorting, usable
 from dpfast.tables.streams import Form, size_of, states
 from dpfast.tables.text_format import TextFormat
 
@@ -48,7 +50,6 @@ class ArrowSource:
         kinds = [_plain(self.schema.field(place).type) for place in self.places]
         self.dtypes = [wanted.dtype or (_real_dtype(kind) if wanted.real else INT64) for kind in kinds]
         self.raw = self.schema  # the file's own
-        self._order = b""  # in which sorted rows were read last, by their places in the file
         try:
             self.schema = passed.cleaned(self.raw, self.places, keep=keep_metadata)
         except NotImplementedError as error:
@@ -69,21 +70,32 @@ class ArrowSource:
                     columns[place] = coded.coded(columns[place]) if coded else passed.rebuilt(columns[place], kind)
                 yield Piece((self.size or 0) * share, cells, pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
-    def rest(self) -> bytes:
-        """The digest of the file as it is now: its cells lie compressed, and in no order.
+    def passing(self) -> Passing:
+        places = [place for place in range(len(self.schema)) if place not in set(self.places)]
+        return PassingValues(self.schema, places)
 
-        For a folder the names of its files are in it. How texts are read is in it where it is not
-        as usual, and the order of rows where it is not the file's.
-        """
-        found = blake3(self.style.sealed() + self._order)
+    def rest(self) -> bytes:
+        """How texts are read, where it is not as usual."""
+        return self.style.sealed()
+
+    def earlier(self) -> bytes:
+        """A digest of the file as it is now. For a folder the names of its files are in it."""
+        found = blake3(self.style.sealed())
         with reading(self.path, self.form):
             for path in self.reader.paths:
                 if path != self.path:
                     found.update(b"%s\0%d\0" % (str(path.relative_to(self.path)).encode(), path.stat().st_size))
-                with path.open("rb") as file:
+                with self._bytes_of(path) as file:
                     while chunk := file.read(HASHED):
                         found.update(chunk)
-        return found.digest()
+        return blake3(blake3().digest() + found.digest()).digest()
+
+    def _bytes_of(self, path: Path) -> AbstractContextManager[Any]:
+        copy = self.reader.copy
+        if copy is None:
+            return path.open("rb")
+        copy.seek(0)
+        return nullcontext(copy)
 
     def _categories(self, rows: int) -> dict[int, passed.Categories]:
         """The categories that rows have, for each column with categories: it is read twice."""
@@ -104,7 +116,6 @@ class ArrowSource:
             held.append(batch)
         table = pa.Table.from_batches(held, self.raw).unify_dictionaries()
         order = passed.in_order([table.column(place) for place in self.sort_by])
-        self._order = order.tobytes()
         for batch in table.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=rows):
             yield batch, batch.num_rows / table.num_rows
 

@@ -12,7 +12,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -23,15 +23,19 @@ CHUNK = 1 << 20  # bytes that are compared at a time
 
 
 Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]
+Same: TypeAlias = "Callable[[IO[bytes], IO[bytes]], bool]"
 
 
 @contextmanager
-def atomic_write(path: Path, record: str | None = None, *, found: Found, private: bool = False) -> Iterator[IO[bytes]]:
+def atomic_write(
+    path: Path, record: str | None = None, *, found: Found, same: Same | None = None, private: bool = False
+) -> Iterator[IO[bytes]]:
     """Yield a private file that becomes `path` if the block ends without an exception.
 
     record: this text becomes `path`.json just before.
     found: what becomes of a `path` that is there: "refuse" it, "replace" it, "keep" it if it is
         equal, or "compare" them, and write nothing.
+    same: tells whether files are equal that are not equal byte for byte.
     private: whether `path` stays for its owner alone.
     Raises: FileError (a file that is there already and may not or cannot be replaced, or is
         another; a full disk).
@@ -45,11 +49,11 @@ def atomic_write(path: Path, record: str | None = None, *, found: Found, private
         with _temporary(folder) as file:
             yield file
             if found == "compare" or (found == "keep" and path.exists()):
-                _compare(file, path, record, beside)
+                _compare(file, path, record, beside, same)
                 return
             _finish(file, path.parent, private=private)
             if record is None:
-                _place(file, path, found=found)
+                _place(file, path, found=found, same=same)
             else:
                 _place_both(file, path, record.encode(), beside, found=found)
             _sync_directory(path.parent)
@@ -97,9 +101,9 @@ def check(path: Path, recorded: bool, *, found: Found) -> None:
         _refuse_existing(path.with_name(f"{path.name}.json"), why, force=may_be)
 
 
-def _compare(file: IO[bytes], path: Path, record: str | None, beside: Path) -> None:
+def _compare(file: IO[bytes], path: Path, record: str | None, beside: Path, same: Same | None) -> None:
     """Raises: FileError (`path` is not what the release gives)."""
-    _must_be(file, path)
+    _must_be(file, path, same)
     if record is not None:
         _must_exist(beside)
         if beside.read_bytes() != record.encode():
@@ -111,12 +115,12 @@ def _must_exist(path: Path) -> None:
         raise FileError(f"{path} does not exist, and the release has this file")
 
 
-def _must_be(file: IO[bytes], path: Path) -> None:
+def _must_be(file: IO[bytes], path: Path, same: Same | None) -> None:
     _must_exist(path)
     file.flush()
     with os.fdopen(os.dup(file.fileno()), "rb") as made, path.open("rb") as there:
         made.seek(0)
-        if not _same(made, there):
+        if not _same(made, there) and (same is None or not same(made, there)):
             raise _another(path)
 
 
@@ -189,7 +193,7 @@ def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, fou
             raise
 
 
-def _place(file: IO[bytes], path: Path, *, found: Found) -> bool:
+def _place(file: IO[bytes], path: Path, *, found: Found, same: Same | None = None) -> bool:
     """Give a file the name `path`. False: an equal file has it, and keeps it."""
     try:
         _link(file, path)  # unlike a rename, a link never replaces a file that came meanwhile
@@ -198,7 +202,7 @@ def _place(file: IO[bytes], path: Path, *, found: Found) -> bool:
         if not exists and isinstance(file.name, int):
             raise
         if found == "keep" and path.is_file():
-            _must_be(file, path)
+            _must_be(file, path, same)
             return False
         _refuse_existing(path, force=found == "replace")
         if exists and found != "replace":  # the file has gone again

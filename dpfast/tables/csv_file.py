@@ -13,7 +13,7 @@ from dpfast.errors import ParameterError
 from dpfast.release.arrays import FLOAT64, INT64
 from dpfast.tables import passed
 from dpfast.tables.csv_text import CsvText, Records
-from dpfast.tables.source import Column, Piece, Wanted, divided, finite, places, reading, sorting
+from dpfast.tables.source import Column, Passing, PassingText, Piece, Wanted, divided, finite, places, reading, sorting
 from dpfast.tables.streams import PIPE, Form, size_of, states
 from dpfast.tables.text_format import TextFormat
 
@@ -22,6 +22,7 @@ class CsvSource:
     """A CSV file with a header line. In a table of another format its columns are strings."""
 
     notes: Sequence[str] = ()
+    earlier = None
 
     def __init__(self, path: Path, wanted: Wanted, style: TextFormat, form: Form) -> None:
         if path == PIPE and wanted.sort_by:
@@ -50,6 +51,9 @@ class CsvSource:
                 cells = [self._cells(records, place) for place in self.places]
                 yield Piece(self.text.done - done, cells, records, records.block)
                 done = self.text.done
+
+    def passing(self) -> Passing:
+        return PassingText()
 
     def rest(self) -> bytes:
         """The header, and a style that is not a plain CSV's: it decides what is a field."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dpfast.tables.source import Piece, Source
 
 Column: TypeAlias = "npt.NDArray[Any]"
+PASSING = {"passing": "values"}  # the term of a seal whose digest is of passing cells, not of the file
+
 Drawn: TypeAlias = "Iterator[tuple[Piece, list[Column]]]"
 
 
@@ -100,7 +102,11 @@ class Sealing:
             for each in columns
         ]
         key = key._naming({}, *[each.terms for each in self._digesters])  # noqa: SLF001  compared before much is read
-        self.again = ledger.expect(key, self._mechanisms, resume=resume)
+        kept = ledger._expected(key, self._mechanisms, resume=resume, follows=PASSING)  # noqa: SLF001  the same
+        self.again = kept is not None
+        # A seal of an earlier version has a digest of the file, and is gone on with as it was.
+        named = table.earlier is not None and (kept is None or PASSING.items() <= dict(kept.terms).items())
+        self._terms = PASSING if named else {}
         self._key, self._threads, self._paid, self._tried = key, threads, paid, tried
 
     def digest(self) -> Iterator[float]:
@@ -128,7 +134,9 @@ class Sealing:
             made += found
             yield first.done
         self._passed = first.digest()
-        self._seal = self._key.seal(self._mechanisms, made, shape=(first.rows,), source=self._passed)
+        earlier = None if self._terms else self._table.earlier
+        source = self._passed if earlier is None else earlier()
+        self._seal = self._key.seal(self._mechanisms, made, shape=(first.rows,), terms=self._terms, source=source)
         self.manifest = self._seal.manifest.metadata()
 
     def __iter__(self) -> Drawn:
@@ -160,19 +168,19 @@ class _Pass:
     """One reading of a file."""
 
     def __init__(self, table: Source) -> None:
-        self._table, self._found = table, blake3()
+        self._table, self._passing = table, table.passing()
         self.rows, self.done = 0, 0.0
 
     def pieces(self) -> Iterator[Piece]:
         for piece in self._table.pieces():
-            self._found.update(piece.text)
+            self._passing.update(piece)
             self.rows += len(piece.counts[0])
             self.done += piece.weight
             yield piece
 
     def digest(self) -> bytes:
         """A private digest of all that OUT takes from the file, but for what the blocks hold."""
-        return blake3(self._found.digest() + self._table.rest()).digest()
+        return blake3(self._passing.digest() + self._table.rest()).digest()
 
 
 def _blocks(column: Column) -> Iterator[Column]:

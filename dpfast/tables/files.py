@@ -24,10 +24,12 @@ from dpfast.errors import FileError, ParameterError
 from dpfast.tables import streams
 from dpfast.tables.array_file import NpySource, array_written
 from dpfast.tables.arrow_file import ArrowSource
+from dpfast.tables.arrow_reader import ArrowFile
 from dpfast.tables.atomic_write import Found, atomic_write, check, standard_output
 from dpfast.tables.csv_file import CsvSource
 from dpfast.tables.csv_text import Records
-from dpfast.tables.readers import ArrowFile, JsonLines, Parquet, ParquetFolder, Reader
+from dpfast.tables.groups import BYTES, Groups, same_table
+from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder, Reader
 from dpfast.tables.source import Column, Piece, Source, Wanted, reading
 from dpfast.tables.streams import PIPE, Form, packed
 from dpfast.tables.text_format import DELIMITERS, TextFormat
@@ -37,6 +39,7 @@ Write: TypeAlias = "Callable[[Piece, Sequence[Column]], object]"
 STYLE = TextFormat()
 ARRAYS = {"npy", "npz"}
 HOLD_METADATA = {"Parquet", "Arrow"}
+PAGED = 64  # rows after which a page of Parquet may end: of the usual 1024, long texts make it large
 
 
 def open_source(
@@ -125,8 +128,10 @@ def place(path: Path, form: Form, record: str, *, found: Found, metadata: Path |
     """
     if path == PIPE:
         whole = standard_output(metadata, record, found=found)
+    elif form.format in HOLD_METADATA:
+        whole = atomic_write(path, found=found, same=same_table(form.format))
     else:
-        whole = atomic_write(path, None if form.format in HOLD_METADATA else record, found=found)
+        whole = atomic_write(path, record, found=found)
     with whole as raw, packed(raw, form.codec) as file:
         yield file
 
@@ -184,32 +189,41 @@ def trial(path: Path, source: Source, form: Form) -> Callable[[Sequence[Piece]],
 
 @contextmanager
 def _table(file: IO[bytes], path: Path, form: Form, source: Source, schema: pa.Schema) -> Iterator[Write]:
-    """Yield the function that writes pieces as a pyarrow table."""
+    """Yield the function that writes pieces as a pyarrow table, in groups of its own."""
 
     def write(piece: Piece, noisy: Sequence[Column]) -> None:
         columns = list(cast("pa.RecordBatch", piece.rows).columns)
         for place, values in zip(source.places, noisy, strict=True):
             columns[place] = pa.array(values)
-        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        for group in groups.add(batch) if form.format in HOLD_METADATA else [batch]:  # a text shows none
+            writer.write_batch(group)
 
+    groups = Groups(schema, source.places, most=BYTES // 2 if _lz4(path) else BYTES)  # lz4 packs a group in memory
     try:
         with _writer(file, form, path, source, schema) as writer:
             yield write
+            for group in groups.rest():
+                writer.write_batch(group)
     except pa.ArrowException:
         raise FileError(f"cannot write {path}: this format cannot hold one of the other columns") from None
 
 
 def _writer(file: IO[bytes], form: Form, path: Path, source: Source, schema: pa.Schema) -> Any:
     if form.format == "Parquet":
-        return pq.ParquetWriter(file, schema, compression=getattr(source, "codec", "snappy"))
+        return pq.ParquetWriter(file, schema, compression=getattr(source, "codec", "snappy"), write_batch_size=PAGED)
     if form.format in {"CSV", "TSV"}:
         nulls = pa.Table.from_arrays([pa.nulls(1, kind) for kind in schema.types], schema=schema)
         pacsv.write_csv(nulls, io.BytesIO())  # a zone that nobody knows is found out by a row, before the charge
         return pacsv.CSVWriter(file, schema, write_options=pacsv.WriteOptions(delimiter=DELIMITERS[form.format]))
     if form.format == "JSON lines":
         return JsonWriter(file)
-    compression = "lz4" if path.suffix.lower() == ".feather" else None  # as pyarrow.feather does
-    return pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression=compression))
+    return pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression="lz4" if _lz4(path) else None))
+
+
+def _lz4(path: Path) -> bool:
+    """Whether an Arrow file is packed, as pyarrow.feather does."""
+    return path.suffix.lower() == ".feather"
 
 
 class JsonWriter:

@@ -19,7 +19,7 @@ class FirstRows:
     With no rows to keep it only counts them.
 
     rows: how many rows there were. cells: the first noisy cells of each chosen column. labels: the
-    first cells of the other columns, at most `width` of them, by name. unshown: the names of
+    names and the first cells of the other columns, at most `width` of them. unshown: the names of
     further ones. index: the places of an array's first cells. ranges: the least and the largest
     noisy cell of each chosen column.
     """
@@ -31,7 +31,7 @@ class FirstRows:
         self._others = others[:width]
         self.rows = 0
         self.cells: list[list[Any]] = [[] for _ in source.places]
-        self.labels: dict[str, list[Any]] = {names[at]: [] for at in self._others}
+        self.labels: list[tuple[str, list[Any]]] = [(names[at], []) for at in self._others]  # two may have one name
         self.unshown = [names[at] for at in others[width:]]
         self.ranges: list[tuple[Any, Any] | None] = [None for _ in source.places]
 
@@ -47,7 +47,7 @@ class FirstRows:
         if wanted > 0:
             for kept, cells in zip(self.cells, noisy, strict=True):
                 kept.extend(cells[:wanted].tolist())
-            for at, kept in zip(self._others, self.labels.values(), strict=True):
+            for at, (_, kept) in zip(self._others, self.labels, strict=True):
                 kept.extend(_texts(piece.rows, at, wanted))
 
     @property

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from dpfast.errors import FileError, ParameterError
 
 LARGEST_SORTED = 1 << 30  # bytes of a table: a sort holds the whole table, in up to four copies
-FLAT = {pa.bool_(), pa.null(), pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
+TEXTS = {pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
+FLAT = {pa.bool_(), pa.null(), *TEXTS}
 FIXED = pa.types.is_primitive, pa.types.is_decimal, pa.types.is_fixed_size_binary
 VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}  # by name: older versions lack them
 LISTS = ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list), (pa.types.is_fixed_size_list, pa.list_))
@@ -105,6 +106,35 @@ def _elements(lists: pa.Array, valid: npt.NDArray[np.bool_]) -> tuple[pa.Buffer,
     lengths = np.where(valid, np.diff(bounds), 0)
     ends = np.concatenate(([0], np.cumsum(lengths)))
     return pa.py_buffer(ends.astype(width)), pa.array(np.repeat(bounds[:-1] - ends[:-1], lengths) + np.arange(ends[-1]))
+
+
+def sizes(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Bytes of each cell: those of its letters or of its type, and 8 more for a list."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    if str(column.type) in VIEWS:
+        column = column.cast(VIEWS[str(column.type)])
+    kind, found = column.type, np.zeros(len(column), np.int64)
+    if pa.types.is_map(kind):
+        column = column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+    if pa.types.is_struct(kind):
+        for child in column.flatten():
+            found += sizes(child)
+    elif any(is_list(column.type) for is_list, _ in LISTS):
+        elements = sizes(pc.list_flatten(column))
+        found += 8 + np.bincount(pc.list_parent_indices(column), elements, len(column)).astype(np.int64)
+    elif kind in TEXTS:
+        found += np.asarray(pc.fill_null(pc.binary_length(column), 0))
+    elif kind != pa.null():
+        found += -(-kind.bit_width // 8)
+    return found
+
+
+def joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Parts of a column, each made by `rebuilt`, as one that does not show where they ended."""
+    whole = pa.concat_arrays(parts)  # which copies: a slice would show the cells behind it
+    views = "_view" in str(kind) and not pa.types.is_dictionary(kind)
+    return rebuilt(whole, kind) if views else whole  # a buffer for each part is joined to one
 
 
 class Categories:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of tables as batches: Parquet, folders of it, Arrow IPC, JSON lines."""
+"""Files of tables as batches: Parquet, folders of it, JSON lines (Arrow: arrow_reader.py)."""
 
 from __future__ import annotations
 
 import io
+import mmap
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,12 +40,18 @@ class Reader(Protocol):
     codec: str
     paths: list[Path]
 
+    @property
+    def copy(self) -> mmap.mmap | None:
+        """What is read instead of the file, if anything is."""
+
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
         """Batches of at most so many rows, each with its share of all. columns: only these."""
 
 
 class Parquet:
     """A Parquet file, open only while it is read: a folder may hold thousands."""
+
+    copy = None
 
     def __init__(self, path: Path) -> None:
         self.paths, self.codec = [path], "snappy"
@@ -78,6 +85,8 @@ class Parquet:
 
 class ParquetFolder:
     """A folder of Parquet files, in the order of their paths; `key=value` folders are columns."""
+
+    copy = None
 
     def __init__(self, path: Path) -> None:
         import pyarrow.dataset as ds
@@ -148,31 +157,10 @@ def _check_whole(folder: Path, files: Sequence[Path]) -> None:
             raise FileError(f"{folder} must hold files alone, and {each.name!r:.80} is a link to nothing, or a pipe")
 
 
-class ArrowFile:
-    """An Arrow IPC file, which Feather is, too.
-
-    One batch may be as large as the file. It is mapped, so only the current rows are in memory.
-    """
-
-    codec = "snappy"
-
-    def __init__(self, path: Path) -> None:
-        self.paths, self.file = [path], pa.ipc.open_file(pa.memory_map(str(path)))
-        self.schema = self.file.schema
-
-    def batches(self, rows: int, columns: list[str] | None = None) -> Batches:  # noqa: ARG002  mapped: costs what is read
-        for i in range(self.file.num_record_batches):
-            batch = self.file.get_batch(i)
-            batch.validate(full=True)  # later code follows its offsets and codes
-            for at in range(0, batch.num_rows, rows):
-                part = batch.slice(at, rows)
-                yield part, part.num_rows / batch.num_rows / self.file.num_record_batches
-
-
 class JsonLines:
     """Objects, one a line. The first lines say which keys there are, and of which kind."""
 
-    codec = "snappy"
+    codec, copy = "snappy", None
 
     def __init__(self, path: Path, form: Form, style: TextFormat) -> None:
         self.path, self.paths, self._form, self._style = path, [path], form, style

@@ -19,6 +19,7 @@ import pyarrow.types as kinds
 
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import INT64_ENDS
+from dpfast.tables.arrow_reader import ArrowFile
 from dpfast.tables.csv_text import CsvText, Records
 from dpfast.tables.domain import HELD, is_moment, is_text, numbers
 from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder
@@ -136,29 +137,7 @@ class Rows:
                 }
 
 
-class Arrow:
-    """An Arrow IPC file. It is read and not mapped: a mapped file that shrinks ends the process.
-
-    A scan of a dataset would follow damaged offsets before they can be validated.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = str(path)
-        with pa.OSFile(self._path) as file:
-            self.schema = pa.ipc.open_file(file).schema
-
-    def batches(self, rows: int, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
-        options = pa.ipc.IpcReadOptions(included_fields=[self.schema.get_field_index(name) for name in columns])
-        with pa.OSFile(self._path) as file:
-            stored = pa.ipc.open_file(file, options=options)
-            for i in range(stored.num_record_batches):
-                batch = stored.get_batch(i)
-                batch.validate(full=True)  # later code follows its offsets and codes
-                for at in range(0, batch.num_rows, rows):
-                    yield batch.slice(at, rows), 0.0
-
-
-Table: TypeAlias = JsonLines | Arrow | Parquet | ParquetFolder
+Table: TypeAlias = JsonLines | ArrowFile | Parquet | ParquetFolder
 
 
 def _opened(path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat) -> Sequence[Table]:
@@ -168,7 +147,7 @@ def _opened(path: Path, files: Sequence[Path], forms: Sequence[Form], style: Tex
     if path == PIPE:
         raise ParameterError(f"ROWS must be a file: {forms[0].format} is not read from its begin to its end, as - is")
     if forms[0].format == "Arrow":
-        return [Arrow(file) for file in files]
+        return [ArrowFile(file, once=True) for file in files]
     return [ParquetFolder(path) if path.is_dir() else Parquet(path)]
 
 

@@ -8,7 +8,7 @@ they never repeat pyarrow's messages, which quote cells.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from blake3 import blake3
 
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import CountArray, RealArray
@@ -44,6 +45,27 @@ class Piece:
     text: bytes = b""
 
 
+class Passing(Protocol):
+    """A digest of what passes without noise, as it is read."""
+
+    def update(self, piece: Piece) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+
+class PassingText:
+    """What passes of a text: its bytes. Of an array nothing does."""
+
+    def __init__(self) -> None:
+        self._found = blake3()
+
+    def update(self, piece: Piece) -> None:
+        self._found.update(piece.text)
+
+    def digest(self) -> bytes:
+        return self._found.digest()
+
+
 class Source(Protocol):
     """An input file that is open, with checked columns.
 
@@ -64,8 +86,14 @@ class Source(Protocol):
 
     def pieces(self) -> Iterator[Piece]: ...
 
+    def passing(self) -> Passing: ...
+
     def rest(self) -> bytes:
-        """What OUT depends on beside the pieces' chosen cells and texts, or a digest of it."""
+        """What OUT depends on beside the pieces' cells, or a digest of it."""
+
+    @property
+    def earlier(self) -> Callable[[], bytes] | None:
+        """What makes the digest that earlier seals have of all this; None: it is as theirs."""
 
 
 class Wanted(NamedTuple):

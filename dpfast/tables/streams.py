@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import zipfile
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -31,6 +32,7 @@ FORMATS = {
 CODECS = {".gz": "gzip", ".zst": "zstd", ".zip": "zip"}  # a zip file of one member is read, and never written
 TEXTS = {"CSV", "TSV", "JSON lines"}  # what may be packed, and read from a pipe
 SHEETS = {".xls", ".xlsx", ".ods"}
+BLOCK = 1 << 16  # bytes that a packer gets at once
 PIPE = Path("-")
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "zip": b"PK\x03\x04"}  # the first bytes of what is packed
 # What zipfile raises of what is damaged; RuntimeError also of a password.
@@ -173,9 +175,29 @@ def refuse_packed(path: Path, first: bytes) -> None:
             raise FileError(f"{what_is(path)} is packed by {codec}: {how}")
 
 
+class _Blocks(io.RawIOBase):
+    """Passes bytes on in blocks of one size, whatever the parts in which they come."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._held = stream, bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._held += data
+        while len(self._held) >= BLOCK:
+            self._stream.write(bytes(self._held[:BLOCK]))
+            del self._held[:BLOCK]
+        return len(data)
+
+    def rest(self) -> None:
+        self._stream.write(bytes(self._held))
+
+
 @contextmanager
 def packed(file: IO[bytes], codec: str | None) -> Iterator[IO[bytes]]:
-    """A stream that packs what is written into `file`, always into the same bytes."""
+    """A stream that packs what is written into `file`: equal bytes always into the same."""
     if codec is None:
         yield file
         return
@@ -184,7 +206,9 @@ def packed(file: IO[bytes], codec: str | None) -> Iterator[IO[bytes]]:
     with os.fdopen(os.dup(file.fileno()), "wb") as raw:  # pyarrow closes what it packs into
         stream: Any = pa.CompressedOutputStream(pa.PythonFile(raw, "w"), codec)
         try:
-            yield stream
+            blocks = _Blocks(stream)
+            yield cast("IO[bytes]", blocks)
+            blocks.rest()
         except BaseException:
             with suppress(Exception):
                 stream.close()  # or else pyarrow would close it, and say on standard error what it cannot write

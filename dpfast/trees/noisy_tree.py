@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -53,6 +52,8 @@ class NoisyTree:
     <NoisyTree of 16 leaves, 3 levels; <Guarantee epsilon=1, ...>>
     """
 
+    _known: tuple[Reals, Reals] | None = None
+
     def __init__(
         self,
         shape: Shape,
@@ -74,8 +75,14 @@ class NoisyTree:
     def names(self) -> tuple[npt.NDArray[Any] | None, ...]:
         return self._shape.names
 
-    @cached_property
+    @property
     def _solved(self) -> tuple[Reals, Reals]:
+        """Computed once, and without a lock, for a fork would leave it held. Equal in any thread."""
+        if self._known is None:
+            self._known = self._solve()
+        return self._known
+
+    def _solve(self) -> tuple[Reals, Reals]:
         """The estimates of all nodes; and the variances of inner nodes, each from below alone."""
         shape, nodes = self._shape, self._nodes.astype(np.float64)
         precisions = np.array([0.0 if v is None else 1 / v for v in self._of_noise])

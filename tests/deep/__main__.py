@@ -8,6 +8,8 @@ import sys
 import time
 from datetime import UTC, datetime
 
+from call_times import Undecided
+
 from deep.record import ASSURANCE, changed, commit, covered, module, names, old, show
 
 
@@ -17,7 +19,10 @@ def run(name: str) -> None:
     if dirty := changed(found):
         sys.exit(f"commit these first, so that the figures belong to a commit:\n{dirty}")
     before, begun = covered(found), time.monotonic()
-    figures = found.check(cheap=False)
+    try:
+        figures = found.check(cheap=False)
+    except Undecided as undecided:
+        sys.exit(f"{name}: {undecided}")
     record = {
         "check": name,
         "commit": commit(),

@@ -29,6 +29,7 @@ DISKS = {"full stage": ("stage", 1500), "full output": ("out", 64)}  # what is o
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 20,  # deaths at one task
     "distributed.deploy.lost-worker-timeout": "600s",  # else who has died twice in 15 s is given up
+    "distributed.comm.timeouts.connect": "600s",
 }
 
 

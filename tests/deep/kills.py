@@ -74,7 +74,7 @@ KILLS = """
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
-            signal.alarm(100)
+            signal.alarm(600)
             while True:
                 ledger.release(mechanism, zeros)
                 os.write(write, b"x")
@@ -113,7 +113,7 @@ SEALED = """
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
-            signal.alarm(100)
+            signal.alarm(600)
             noisy = ledger.release(mechanism, counts, key=dpfast.KeyFile(file).derive(label), resume=True)
             os.write(write, noisy[::500].tobytes())  # all three blocks
             signal.pause()

@@ -31,7 +31,7 @@ TABLES = {
 VALUES = [None, 0, 1, -1, 2**62, 1e300, "", "0", "1", "1/0", "nan", "-1", "1/3", b"", b"\0" * 32, "9" * 4000, "charge"]
 EDITS = [
     "DROP TABLE {table}", "DELETE FROM {table}", "INSERT INTO {table} SELECT * FROM {table}", "CREATE TABLE more (x)",
-    "CREATE VIEW more AS SELECT * FROM {table}", "PRAGMA user_version = 3", "PRAGMA application_id = 1",
+    "CREATE VIEW more AS SELECT * FROM {table}", "PRAGMA user_version = 4", "PRAGMA application_id = 1",
     "ALTER TABLE {table} ADD COLUMN more", "PRAGMA journal_mode = WAL", "PRAGMA journal_mode = PERSIST",
     "CREATE TRIGGER more AFTER INSERT ON {table} BEGIN DELETE FROM {table}; END",
 ]  # fmt: skip

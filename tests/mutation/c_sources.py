@@ -21,7 +21,7 @@ MUTANTS = [
     Mutant("a forked child inherits the bits", "csrc/entropy.c", "(void)madvise(page, sizeof(dpf_bits), MADV_WIPEONFORK);",
            "(void)page;", "test_bit_generator.py -k never_repeats"),
     Mutant("a small call leaves lines of its tables cold", "csrc/draw.h", "    read_tables(tier, law->box_muller);\n", "",
-           "test_timing.py -k cold_line"),
+           "test_timing.py -k cold_line -m timing"),
     Mutant("scattered draws share blocks", "csrc/stream.h", "draw[b] / 128 * DPF_LANES", "draw[b] / 256 * DPF_LANES",
            "test_stream.py test_exact.py"),
     Mutant("the width of a cell is dropped", "csrc/decide.h", "*decided = error_margin * weight > plan->half_cell;",

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What releases under a key file last saw of a ledger, in a file beside it: KEY.head.
+
+A ledger that was restored from a copy is whole, and lacks charges. Nothing in it tells. The head
+does, unless it was restored, too. It has a MAC under the key, is written after the charge, and is
+never replaced by an older one: processes take turns by a lock on the key file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import json
+import os
+import secrets
+import warnings
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpfast.errors import FileError, LedgerError, caller
+from dpfast.release.key import KeyFile, ReleaseKey, encode
+
+KEPT = 32  # heads a ledger: the last one that a restored copy has tells how much it lacks at most
+LONGEST = 2**20  # bytes
+
+_silent: set[Path] = set()  # where it was said that no head can be written
+
+
+class Head(NamedTuple):
+    """A charge that was seen: its number, its digest, and all that was spent with it."""
+
+    number: int
+    digest: bytes
+    spent: tuple[Fraction, ...]
+
+
+def name_of(place: Path) -> Path:
+    """The head's file, beside the key file whatever link leads there."""
+    return Path(f"{os.path.realpath(place)}.head")
+
+
+def heads(key: KeyFile, ledger: bytes) -> tuple[Head, ...]:
+    """What was seen of a ledger, the last one last.
+
+    Raises: LedgerError (it was not written under this key).
+    """
+    return tuple(
+        Head(number, bytes.fromhex(digest), tuple(map(Fraction, spent)))
+        for number, digest, spent in known(key).get(ledger.hex(), ())
+    )
+
+
+def seen(key: ReleaseKey, ledger: bytes) -> Head | None:
+    """The last one, for a release key of a key file that is still there. Raises: LedgerError."""
+    if key.place is None:
+        return None
+    try:
+        found = heads(KeyFile(key.place), ledger)
+    except FileError:
+        return None
+    return found[-1] if found else None
+
+
+def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
+    """Write down what was seen of a ledger. anew: in place of all that was seen before.
+
+    Where nothing can be written, it is said once, and nothing more is done: the charge stands.
+    """
+    try:
+        key = KeyFile(place)
+        with key.path.open("rb") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            before = [] if anew else list(heads(key, ledger))
+            if not before or before[-1].number < head.number:
+                kept = [[one.number, one.digest.hex(), [*map(str, one.spent)]] for one in (*before, head)[-KEPT:]]
+                _write(key, {**known(key), ledger.hex(): kept})
+    except (OSError, FileError) as error:
+        if place not in _silent:
+            _silent.add(place)
+            why = error.strerror if isinstance(error, OSError) else error
+            warnings.warn(
+                f"{name_of(place)} cannot be written ({why}): a ledger that is restored from a copy is not noticed",
+                stacklevel=caller(),
+            )
+
+
+def known(key: KeyFile) -> dict[str, Sequence[Any]]:
+    """What was seen of each ledger, as it is written down. Raises: LedgerError."""
+    name = name_of(key.path)
+    try:
+        with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+            written = file.read(LONGEST)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise LedgerError(f"cannot read {name}: {error.strerror}; nothing was released") from None
+    mac, _, content = written.partition(b"\n")
+    if not hmac.compare_digest(mac, _mac(key, content)):
+        raise LedgerError(
+            f"{name} was not written under this key, or is damaged: move it away, if you know that the ledger was not "
+            "restored from a copy; nothing was released"
+        )
+    found: dict[str, Sequence[Any]] = json.loads(content)
+    return found
+
+
+def _write(key: KeyFile, found: dict[str, Sequence[Any]]) -> None:
+    name, content = name_of(key.path), json.dumps(found).encode()
+    made = name.with_name(f".dpfast-{secrets.token_hex(8)}")
+    try:
+        with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(_mac(key, content) + b"\n" + content)
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(name)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _mac(key: KeyFile, content: bytes) -> bytes:
+    return key._keyed("ledger heads", encode(content)).hex().encode()  # noqa: SLF001  of a key that is not derived

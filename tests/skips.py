@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the README's test command may skip, and a second run of that alone.
+
+`pytest --skips-as-listed FILE` fails if it skips what is not listed here, or if a listed test needs
+nothing after all. FILE then names the tests that it skipped for TOOLS. `pytest --only FILE` runs
+these alone, and fails if one does not. So no test runs twice, and none in neither run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# A pattern of the reason, and the files or functions that may give it: what .ci/run installs.
+TOOLS: dict[str, tuple[str, ...]] = {
+    "gappa is not installed": (
+        "test_deep.py::test_a_cheap_case_of_each", "test_proofs.py::test_gappa_proves_the_roundings",
+        "test_proofs.py::test_gappa_rejects_what_is_false",
+    ),
+    "sollya is not installed": (
+        "test_proofs.py::test_sollya_certifies_the_polynomials", "test_proofs.py::test_sollya_rejects_one_digit_changed",
+    ),
+    "there is no Chromium": ("test_looks.py",),
+    "needs strace": (
+        "test_ledger.py::test_a_charge_flushes_as_often_after_a_long_history", "test_sealed.py::test_killed_before_and_after_each_flush",
+    ),
+    "the extra docs": ("test_site.py",),
+    "could not import 'mypy'.*": ("test_types.py::test_a_release_has_a_type",),
+    "DPFAST_DIFFPRIVLIB_TESTS names no folder.*": (
+        "test_adapter_diffprivlib.py::test_their_own_tests_pass_on_our_noise",
+        "test_adapter_diffprivlib.py::test_their_own_tests_notice_a_defect",
+    ),
+}  # fmt: skip
+# What depends on the machine, wants an environment of its own, or is no case of its parameters.
+ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "could not import '(opacus|snsql|tmlt.core|pyspark)'.*": (
+        "test_adapter_opacus.py", "test_adapter_smartnoise.py", "test_adapter_spark.py", "test_adapter_tumult.py",
+    ),
+    "could not import 'torch'.*|no GPU": ("test_adapter_dlpack.py",),
+    "could not import '(atheris|pyspark|ray)'.*": ("test_deep.py::test_a_cheap_case_of_each", "test_fuzz.py"),
+    ".* is not installed: pip install 'dpfast\\[peers\\]'": (
+        "test_bench.py", "test_sampler.py::test_a_peer_that_is_here_keeps_the_contract",
+    ),
+    "could not import .*": ("test_adapters.py::test_an_adapter_of_the_next_version_is_refused_and_then_allowed",),
+    "root writes to any file": ("test_ledger.py::test_a_ledger_that_is_read_only",),
+    "needs root|only root makes files for others|gives a file away": ("test_key.py", "test_ledger.py", "test_privatize_again.py"),
+    "this machine's builds? ha(s|ve) no .*": ("test_bounds.py", "test_discrete_gaussian.py", "test_laplace.py"),
+    "an array has no other cells|what follows the array belongs to nobody": ("test_privatize_again.py",),
+}  # fmt: skip
+Skipped = set[tuple[str, str]]  # the name of a test, or of a file that was skipped whole, and why
+
+
+def place_of(name: str) -> str:
+    """The file and function of a test, without what its parameters are."""
+    return name.removeprefix("tests/").partition("[")[0]
+
+
+def allowed(name: str, why: str, listed: dict[str, tuple[str, ...]]) -> bool:
+    """Whether a list has this test, or its file, for this reason."""
+    place = place_of(name)
+    among = {place, place.partition("::")[0]}
+    return any(re.fullmatch(reason, why) and not among.isdisjoint(places) for reason, places in listed.items())
+
+
+def faults(skipped: Skipped, tools: dict[str, tuple[str, ...]], elsewhere: dict[str, tuple[str, ...]]) -> Iterator[str]:
+    """Lines about tests that were skipped unasked, and entries of `tools` that nothing needs."""
+    for place, why in sorted({(place_of(name), why) for name, why in skipped}):
+        if not allowed(place, why, tools) and not allowed(place, why, elsewhere):
+            yield f"{place} was skipped, and tests/skips.py does not list it: {why}"
+    for reason, places in tools.items():
+        for place in places:
+            if not any(allowed(name, why, {reason: (place,)}) for name, why in skipped):
+                yield f"{place} was not skipped, and tests/skips.py lists it: {reason}"
+
+
+def chosen(name: str, names: Iterable[str]) -> bool:
+    """Whether a test is named, or its file."""
+    return name in names or name.partition("::")[0] in names
+
+
+class Watch:
+    """Keeps what is skipped and what runs, and ends a run that did not skip or run as it should."""
+
+    def __init__(self, file: Path, *, again: bool) -> None:
+        self.file, self.again = file, again
+        self.skipped: Skipped = set()
+        self.ran: set[str] = set()
+        self.found: list[str] = []
+
+    def _note(self, report: Any) -> None:
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self.skipped.add((report.nodeid, str(report.longrepr[2]).removeprefix("Skipped: ")))
+        elif getattr(report, "when", "") == "call":
+            self.ran |= {report.nodeid, report.nodeid.partition("::")[0]}
+
+    pytest_runtest_logreport = pytest_collectreport = _note
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if self.again:
+            names = set(self.file.read_text().splitlines())
+            left = [item for item in items if not chosen(item.nodeid, names)]
+            config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if chosen(item.nodeid, names)]
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workerinput"):
+            return  # one process of several, which saw its own tests alone
+        if self.again:
+            names = set(self.file.read_text().splitlines())
+            self.found = [
+                f"{name} was skipped again: {why}" for name, why in sorted(self.skipped) if chosen(name, names)
+            ]
+            again = {name for name, _ in self.skipped}
+            self.found += [f"{name} did not run" for name in sorted(names - self.ran) if not chosen(name, again)]
+        else:
+            self.found = list(faults(self.skipped, TOOLS, ELSEWHERE))
+            names = sorted(name for name, why in self.skipped if allowed(name, why, TOOLS))
+            self.file.write_text("".join(f"{name}\n" for name in names))
+        if self.found and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for line in self.found:
+            terminalreporter.write_line(line, red=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("skips", "what is skipped")
+    group.addoption(
+        "--skips-as-listed", type=Path, metavar="FILE", help="compare skips with the list; name them in FILE"
+    )
+    group.addoption("--only", type=Path, metavar="FILE", help="run the tests named in FILE; a skip is a failure")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    again = config.getoption("only")
+    if file := again or config.getoption("skips_as_listed"):
+        config.pluginmanager.register(Watch(file, again=bool(again)))
