@@ -756,3 +756,26 @@ def test_its_repr_shows_no_key_and_no_count() -> None:
         for text in (repr(found), str(found), f"{found}"):
             assert "Jane" not in text
             assert "91234" not in text
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+def test_what_counts_were_counted_with_is_sealed_whatever_they_are(tmp_path, ledger) -> None:
+    """Else each other cap that is accepted says what no unit has, and equal cells trade names."""
+    rows, wide = (["a", "b"], [1, 2]), dpfast.Sensitivity(9, 99)
+    base = {"domain": ["a", "b"], "max_partitions": 2, "max_per_partition": 1, "lower": 0, "upper": 9, "granularity": 1}
+    mechanism, master = dpfast.DiscreteLaplace(1, wide), dpfast.Key.generate()
+    key, other = master.derive("counted"), master.derive("another")
+    paid = {"ledger": dpfast.Ledger(tmp_path / "b.db", epsilon=9, create=True)} if ledger else {}
+
+    def counted(**how: Any) -> Any:
+        return dpfast.bounded_histogram(*rows, values=[1.0, 1.0], **{"key": key, **base, **how})
+
+    first = counted().release(mechanism, key=key, **paid)
+    for name, value in {
+        "domain": ["b", "a"], "max_partitions": 3, "max_per_partition": 2, "max_contributions": 5, "lower": 1, "upper": 8,
+        "granularity": 0.5, "key": other,
+    }.items():  # fmt: skip
+        with pytest.raises(dpfast.KeyReuseError, match="chooser" if name == "key" else name) as met:
+            counted(**{name: value}).release(mechanism, key=key, resume=True, **paid)
+        assert not isinstance(met.value, dpfast.OtherInputError)
+    assert (counted().release(mechanism, key=key, resume=True, **paid) == first).all()

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,13 +136,13 @@ def test_a_label_is_used_once(release, capsys) -> None:
 
 
 @pytest.mark.parametrize("domain", ["city=Lima,Oslo,Pune", "city=Oslo,Lima,Rome"])
-def test_another_domain_is_another_input(tmp_path, capsys, domain) -> None:
+def test_another_domain_is_another_release(tmp_path, capsys, domain) -> None:
     """Also in another order: equal noise on other cells would tell them apart."""
     release = Release(tmp_path)
     assert release.run() == 0
     release.clear()
     release.words[release.words.index("city=Oslo,Lima,Pune")] = domain
-    failed(capsys, release.run("--resume"), "the input is not the one that was reserved")
+    failed(capsys, release.run("--resume"), f"'{LABEL}' is reserved .* with another --domain")
 
 
 # ------------------------------------------------------------------ killed, and a full disk
@@ -413,3 +414,96 @@ def test_without_a_key_each_run_is_a_release(tmp_path) -> None:
     history = dpfast.Ledger(release.ledger).history()
     assert [entry.label for entry in history] == ["rows.csv: count by city, sex"] * 2
     assert dpfast.Ledger(release.ledger).spent.epsilon == 2
+
+
+EQUAL = "city,sex,person,h,g\n" + "".join(f"{city},{sex},{i},0,0\n" for i, (city, sex) in enumerate(["ab", "ba"]))
+
+
+@pytest.mark.parametrize("kind", ["--domain", "--threshold"])
+def test_every_option_that_decides_what_is_counted_is_sealed_whatever_the_rows_are(tmp_path, capsys, kind) -> None:
+    """Else each other cap or clamp that is accepted says what no unit has. No row is read."""
+    release = Release(tmp_path)
+    release.rows.write_text(EQUAL)
+    law = (
+        ["--epsilon", "1", "--delta", "1e-2"]
+        if kind == "--threshold"
+        else ["--epsilon", "1", "--mechanism", "discrete-laplace"]
+    )
+    base = {
+        "--by": ["city", "sex"], "--unit": ["person"], "--max-partitions": [4], "--max-per-partition": [1], "--sum": ["h"],
+        "--granularity": [1], "--delimiter": [], "--decimal": [], "--max-contributions": [],
+        "--domain": ["city=a,b", "sex=a,b"] if kind == "--domain" else [],
+    }  # fmt: skip
+    clamps = {"--clamp": ["0", "9"]}
+
+    def words(**changed: list[Any]) -> list[str]:
+        given = {**base, **{f"--{name.replace('_', '-')}": value for name, value in changed.items()}}
+        said = [
+            str(word)
+            for name, values in given.items()
+            if name != "--clamp"
+            for value in values
+            for word in (name, value)
+        ]
+        ends = given.get("--clamp", clamps["--clamp"])
+        return [
+            *said,
+            *(["--clamp", *map(str, ends)] if ends else []),
+            *(["--threshold"] if kind == "--threshold" else []),
+            *law,
+            "--quiet",
+        ]
+
+    changes: dict[str, list[Any]] = {
+        "by": ["sex", "city"], "sum": ["g"], "clamp": [1, 9], "decimal": [","], "delimiter": ["tab"],
+    }  # fmt: skip
+    if kind == "--domain":
+        changes["domain"] = ["city=b,a", "sex=a,b"]
+    release.words = words()
+    assert release.run() == 0
+    made = release.bytes()
+    release.clear()
+    for name, value in changes.items():
+        release.words = words(**{name: value})
+        release.rows.write_text(EQUAL + "a,a,1,1,no number,no number\n")
+        for again in ("--resume", "--verify"):
+            release.out.write_text("x")
+            failed(capsys, release.run(again), rf"is reserved .* (with|name) (another )?--{name}\b")
+            release.clear()
+    # caps and granularity that leave the mechanism as it is, for the seal compares it first
+    for name in ("max_contributions", "max_per_partition", "granularity", "adjacency"):
+        assert (
+            f"--{name.replace('_', '-')}" in json.loads(made[made.index(b"{") :])["manifest"]["terms"]
+            or name == "max_contributions"
+        )
+    release.rows.write_text(EQUAL)
+    release.words = words()
+    assert release.run("--resume") == 0
+    assert release.bytes() == made
+    assert len(dpfast.Ledger(release.ledger).history()) == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (["--domain", "b,a"], "with another --domain"),
+        (["--domain", "a,c"], "with another --domain"),
+        (["--domain", "a,b", "--max-partitions", "2"], "with another --max-partitions, '1', not '2'"),
+        (["--domain", "a,b", "--sum", "h", "--clamp", "0", "1", "--granularity", "1"], "does not name --clamp"),
+    ],
+)
+def test_public_differences_of_a_histogram_are_told_as_such(tmp_path, capsys, other, told) -> None:
+    """Never that the data are others. By a mechanism of a sigma, which caps leave as it is."""
+    release = Release(tmp_path)
+    release.rows.write_text(EQUAL)
+    law = ["--by", "city", "--unit", "person", "--mechanism", "discrete-gaussian", "--sigma", "9", "--quiet"]
+    caps = [] if "--max-partitions" in other else ["--max-partitions", "1"]
+    dpfast.Ledger(tmp_path / "rho.db", rho=100, create=True)
+    release.ledger = tmp_path / "rho.db"
+    release.keyed[1] = str(release.ledger)
+    release.words = [*law, "--max-partitions", "1", "--domain", "a,b"]
+    assert release.run() == 0
+    release.clear()
+    release.words = [*law, *caps, *other]
+    failed(capsys, release.run("--resume"), told)
+    assert [entry.refused for entry in dpfast.Ledger(release.ledger).history()] == [False]

@@ -16,6 +16,8 @@ RELEASED = json.loads((kept.VECTORS / "released.json").read_text())
 LACKING = {  # what a seal of then does not name, and so cannot be gone on with
     **{f"{end}, sorted": "does not name --sort-by" for end in ("csv", "csv.gz", "jsonl", "parquet", "arrow")},
     "tree by levels": "does not name levels",
+    "histogram": "does not name adjacency",
+    **{f"rows, {how}": "does not name --adjacency" for how in ("domain", "sum", "threshold")},
     **{f"job, {keys} keys": "does not name adjacency" for keys in ("known", "unknown")},
 }
 

@@ -700,7 +700,7 @@ def peaks(folder: Path, end: str, before: str = "") -> list[int]:
             release.source.write_bytes(b"n\n" + b"123\n" * rows)
         elif end == ".npy":
             np.save(release.source, np.full(rows, 123))
-        elif end == ".arrow":  # of one batch
+        elif end == ".arrow":  # in one batch
             store(pa.table({"n": np.full(rows, 123)}), release.source, rows=rows)
         else:
             pq.write_table(pa.table({"n": np.full(rows, 123)}), release.source, row_group_size=500_000)

@@ -177,7 +177,7 @@ def test_small_batches_are_not_copied() -> None:
     assert reader.copy is None
 
 
-# ------------------------------------------------------------------ what an Arrow file says of its batches
+# ------------------------------------------------------------------ sizes of batches
 
 
 def arrow(table: pa.Table, **options: Any) -> Path:
@@ -193,21 +193,21 @@ CODED = pa.table({"n": TABLE["n"], "name": TABLE["name"].combine_chunks().dictio
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("table", [TABLE, CODED])
 def test_sizes_of_batches(monkeypatch, table: pa.Table, legacy: bool) -> None:
-    """A batch of 600 rows takes 600 counts and texts, or codes; and the dictionary 1,000 texts."""
+    """A batch of 600 rows takes 600 counts and texts, or codes; the dictionary takes 1,000 texts."""
     path = arrow(table, use_legacy_format=legacy)
     largest = 9.6e3 + 2.4e3 if table is TABLE else 12e3
     for bound, is_larger in ((largest * 0.95, True), (largest * 1.05, False)):
         monkeypatch.setattr(arrow_reader, "LARGEST", int(bound))
-        assert arrow_reader._has_large_batches(path) == is_larger
+        assert arrow_reader.has_large_batches(path) == is_larger
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 @pytest.mark.parametrize("table", [TABLE, CODED])
 def test_a_packed_batch_has_a_bound_before_it_is_unpacked(monkeypatch, table: pa.Table, codec: str) -> None:
     path = arrow(table, compression=codec)
-    assert not arrow_reader._has_large_batches(path)
+    assert not arrow_reader.has_large_batches(path)
     monkeypatch.setattr(arrow_reader, "UNPACKED", 13_000)
-    assert not arrow_reader._has_large_batches(path)
+    assert not arrow_reader.has_large_batches(path)
     monkeypatch.setattr(arrow_reader, "UNPACKED", 11_000)
     with pytest.raises(FileError, match=r"sized\.arrow holds a packed batch that takes more than 0 MiB of memory"):
         list(ArrowFile(path).batches(9))
@@ -221,7 +221,7 @@ def test_a_damaged_footer_gives_an_answer_or_is_refused() -> None:
     for at in range(len(whole) - size - 10, len(whole) - 6):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
         try:
-            arrow_reader._has_large_batches(path)
+            arrow_reader.has_large_batches(path)
         except (ValueError, FileError):
             refused += 1
     assert refused > 3

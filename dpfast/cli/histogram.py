@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -250,6 +251,20 @@ class Asked(NamedTuple):
             raise ParameterError("--lower and --upper must leave something of int64")
         return low, high
 
+    def public(self, style: TextFormat) -> dict[str, str]:
+        """The terms of the seal, by their options: all that decides what is counted."""
+        given = self.given
+        terms: dict[str, Any] = {f"--{name.replace('_', '-')}": cap for name, cap in self.caps.items()}
+        terms |= {"--by": json.dumps(self.by, ensure_ascii=False), "--unit": given["unit"]}
+        terms["--adjacency"] = self.counts["adjacency"]
+        if self.cells is not None:
+            terms["--domain"] = json.dumps(self.cells.keys, ensure_ascii=False)
+        if self.column == "sum":
+            ends = ", ".join(str(exact_real("clamp", end)) for end in given["clamp"])
+            terms |= {"--sum": given["summed"], "--clamp": ends, "--granularity": self.step}
+        terms |= style.named_options()
+        return {name: str(value) for name, value in terms.items()}
+
     def about(self) -> dict[str, Any]:
         """What travels with OUT."""
         given = self.given
@@ -458,6 +473,7 @@ class Release(NamedTuple):
             found["ledger"] = self.ledger.metadata()
         if self.key is not None:
             size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
+            size["terms"] = self.key.terms
             columns = by_column(asked.mechanism)
             found["manifest"] = manifest(self.key.label, columns, kind_of(asked.mechanism), **size).metadata()
         return found
@@ -476,7 +492,7 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     read |= {"--key-file": options["key_file"], **(asked.cells.files if asked.cells else {})}
     refuse_shared(target, read, metadata)
     check_report(report, options["report_title"], target, *read.values(), metadata, found=found)
-    ledger, key = _paying(asked, options, resume=resume)
+    ledger, key = _paying(asked, options, style, resume=resume)
     if verify and not is_file(target):
         raise ParameterError(f"OUT must be the file of a release, got {target}")
     sink: dict[str, Any] = {"found": found, "given": form, "metadata": metadata}
@@ -509,12 +525,16 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     terminal.tell("\n".join(map(terminal.printable, said)))
 
 
-def _paying(asked: Asked, options: Mapping[str, Any], *, resume: bool) -> tuple[dpfast.Ledger | None, Any]:
+def _paying(
+    asked: Asked, options: Mapping[str, Any], style: TextFormat, *, resume: bool
+) -> tuple[dpfast.Ledger | None, Any]:
     """The ledger and the release key. Raises: what a charge would, before a row is read."""
     if options["ledger_file"] is None:
         return None, None
     ledger = dpfast.Ledger(options["ledger_file"], shared_with=options["shared_with"])
-    key = dpfast.KeyFile(options["key_file"]).derive(options["label"]) if options["key_file"] else None
+    key = None
+    if options["key_file"]:
+        key = dpfast.KeyFile(options["key_file"]).derive(options["label"])._naming(asked.public(style))  # noqa: SLF001
     again = ledger.expect(key, asked.mechanism, resume=resume)
     if options["verify"] and not again:
         raise ParameterError(
@@ -552,7 +572,6 @@ def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
     elif ledger is not None:
         how["label"] = release.label
     if asked.cells is not None:
-        how |= {"names": asked.cells.names} if key is not None else {}
         noisy = counted.release(asked.mechanism, threads=release.threads, **how)
         keys = asked.cells.columns(release.typed)
     else:

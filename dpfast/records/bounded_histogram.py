@@ -6,6 +6,7 @@ A person may have many rows.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 LONG = 1 << 10  # rows that one unit has in one partition: a sort of these is worth a call
 OUTSIDE = ("drop", "refuse")
+CAPS = "max_partitions", "max_per_partition", "max_contributions"
 CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
 SAME = "parts must be counted in one way, under one release key, from units of which each is in one part"
 OTHER_KEYS = f"{SAME}; these differ: keys, or the domain"
@@ -107,6 +109,8 @@ class BoundedHistogram(_Counted):
         """`mechanism.release(counts, **options)`, if the mechanism was made for this sensitivity.
 
         ledger: charged before the noise is drawn: `ledger.release(mechanism, counts, **options)`.
+            Under a key the seal names the domain and what these were counted with: caps, bounds,
+            granularity, adjacency, unit, and whose chooser chose.
 
             visits = bounded_histogram(towns, people, domain=known, max_partitions=2, max_per_partition=1)
             noisy = visits.release(DiscreteLaplace(1, visits.sensitivity))
@@ -127,6 +131,8 @@ class BoundedHistogram(_Counted):
             raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
         made: Any = mechanism  # its sensitivity may be a number
         refuse_less(self.sensitivity, made.sensitivity, made.adjacency, made.unit)
+        if isinstance(key := options.get("key"), ReleaseKey) and key.terms is None:  # else who counted has named them
+            options["key"] = key._naming(self._named(key))  # noqa: SLF001
         if ledger is None:
             return mechanism.release(self.counts, **options)
         from dpfast.ledger import Ledger  # late, because SQLite takes a while
@@ -134,6 +140,20 @@ class BoundedHistogram(_Counted):
         if not isinstance(ledger, Ledger):
             raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
         return ledger.release(mechanism, self.counts, **options)
+
+    def _named(self, key: ReleaseKey) -> dict[str, str]:
+        """The terms of a seal: the parameters that it was counted with, and its keys."""
+        names = self.keys.tolist()
+        found = {"adjacency": self.sensitivity.adjacency, "unit": self.sensitivity.unit}
+        found["domain"] = json.dumps(names, ensure_ascii=False)
+        if self.terms is None:
+            return found
+        caps, bounds = zip(CAPS, self.terms.caps, strict=True), self.terms.bounds
+        found |= {name: str(cap) for name, cap in caps if cap is not None}
+        if bounds is not None:
+            step = bounds.granularity
+            found |= {"lower": str(bounds.lower * step), "upper": str(bounds.upper * step), "granularity": str(step)}
+        return found if self.terms.key in (None, key.id) else {**found, "chooser": self.terms.key}
 
     @staticmethod
     def merged(parts: Iterable[BoundedHistogram]) -> BoundedHistogram:
@@ -277,11 +297,7 @@ def bounded_histogram(
     caps = Caps(
         *(
             None if cap is None else whole(name, cap, 1)
-            for name, cap in (
-                ("max_partitions", max_partitions),
-                ("max_per_partition", max_per_partition),
-                ("max_contributions", max_contributions),
-            )
+            for name, cap in zip(CAPS, (max_partitions, max_per_partition, max_contributions), strict=True)
         )
     )
     bounds = _bounds(values, lower, upper, granularity)

@@ -16,6 +16,7 @@ from blake3 import blake3
 from dpfast.errors import FileError
 from dpfast.release.arrays import FLOAT64, INT64, CountArray
 from dpfast.tables import numbers, passed
+from dpfast.tables.held import check_width, in_parts
 from dpfast.tables.passing_values import PassingValues
 from dpfast.tables.readers import Reader
 from dpfast.tables.source import Column, Passing, Piece, Wanted, divided, finite, places, reading, sorting, usable
@@ -38,6 +39,7 @@ class ArrowSource:
     ) -> None:
         self.path, self.form, self.wanted, self.reader, self.style = path, form, wanted, reader, style
         self.codec, self.schema, self._state = reader.codec, reader.schema, states(reader.paths)
+        check_width(path, len(self.schema))
         sizes = [size_of(each) for each in reader.paths]
         self.size = None if None in sizes else sum(cast("list[int]", sizes))
         there = f"there are {', '.join(map(repr, self.schema.names)) or 'none'}"
@@ -116,8 +118,9 @@ class ArrowSource:
             held.append(batch)
         table = pa.Table.from_batches(held, self.raw).unify_dictionaries()
         order = passed.in_order([table.column(place) for place in self.sort_by])
-        for batch in table.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=rows):
-            yield batch, batch.num_rows / table.num_rows
+        for batch in table.take(pa.array(order)).combine_chunks().to_batches():
+            for part in in_parts(batch, rows):
+                yield part, part.num_rows / table.num_rows
 
     def _cells(self, name: str, column: pa.Array) -> Column:
         what, missing = f"column {name!r} of {self.path}", self.wanted.missing

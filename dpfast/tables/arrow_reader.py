@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dpfast.errors import FileError
+from dpfast.tables.held import in_parts
 
 LARGEST = 1 << 26  # bytes of a batch that is read whole; of a file with a larger one there is a copy
 UNPACKED = 1 << 30  # bytes of a packed batch, which is unpacked whole
@@ -36,14 +37,14 @@ BUFFER = np.dtype([("at", "<i8"), ("size", "<i8")])
 class ArrowFile:
     """An Arrow IPC file, which Feather is, too. One batch may be as large as the file.
 
-    copy: of the file, once it is read from one. All later passes read it, too.
+    copy: of the file, when it is read from one. All later passes read it, too.
     """
 
     codec = "snappy"
 
-    def __init__(self, path: Path, *, once: bool = False) -> None:
-        """once: whether there is one pass, and a copy goes with it."""
-        self.paths, self._once = [path], once
+    def __init__(self, path: Path, *, kept: bool = True) -> None:
+        """kept: whether a copy stays for the next pass."""
+        self.paths, self._kept = [path], kept
         self.copy: mmap.mmap | None = None
         with pa.OSFile(str(path)) as file:
             self.schema = pa.ipc.open_file(file).schema
@@ -56,8 +57,7 @@ class ArrowFile:
             for i in range(file.num_record_batches):
                 batch = file.get_batch(i)
                 _validate(batch, rows, forget)
-                for at in range(0, batch.num_rows, rows):
-                    part = batch.slice(at, rows)
+                for part in in_parts(batch, rows):
                     yield part, part.num_rows / batch.num_rows / file.num_record_batches
                     forget()
                 del batch  # before the next one is read
@@ -66,9 +66,9 @@ class ArrowFile:
     def _opened(self, wanted: list[int]) -> Iterator[tuple[Any, Callable[[], object]]]:
         """The file, and what drops the pages of a copy that were read: they are on the disk."""
         path, copy = self.paths[0], self.copy
-        if copy is None and _has_large_batches(path):
+        if copy is None and has_large_batches(path):
             copy = _copied(path)
-            self.copy = None if self._once else copy
+            self.copy = copy if self._kept else None
         if copy is None:
             with pa.OSFile(str(path)) as source:
                 yield pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted)), lambda: None
@@ -126,7 +126,7 @@ def _copied(path: Path) -> mmap.mmap:
 # ------------------------------------------------------------------ sizes
 
 
-def _has_large_batches(path: Path) -> bool:
+def has_large_batches(path: Path) -> bool:
     """Whether a batch, or all dictionaries together, are too large to be read whole.
 
     Raises: FileError (a packed batch that takes too much memory); ValueError (a damaged file).

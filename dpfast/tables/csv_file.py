@@ -11,7 +11,6 @@ from blake3 import blake3
 
 from dpfast.errors import ParameterError
 from dpfast.release.arrays import FLOAT64, INT64
-from dpfast.tables import passed
 from dpfast.tables.csv_text import CsvText, Records
 from dpfast.tables.source import Column, Passing, PassingText, Piece, Wanted, divided, finite, places, reading, sorting
 from dpfast.tables.streams import PIPE, Form, size_of, states
@@ -45,7 +44,6 @@ class CsvSource:
         done = 0
         with reading(self.path, self.form, [self.path], self._state):
             if self.sort_by:
-                passed.check_sortable(self.path.stat().st_size)
                 self.text.sort(self.sort_by)
             for records in self.text.records():
                 cells = [self._cells(records, place) for place in self.places]

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from dpfast.errors import FileError
 from dpfast.release.arrays import CountArray, RealArray
 from dpfast.tables import numbers
-from dpfast.tables.passed import in_order
+from dpfast.tables.held import check_width
+from dpfast.tables.passed import check_sortable, in_order
 from dpfast.tables.streams import PIPE, opened
 from dpfast.tables.text_format import TextFormat
 
@@ -47,6 +48,7 @@ class CsvText:
         if not block:
             raise FileError(f"{self.what} is empty: a CSV file needs a header line")
         width = 1 + int(np.argmax(np.frombuffer(block + b"\n", np.uint8)[ends] == NEWLINE))
+        check_width(self.what, width)
         self.header = block[: ends[width - 1] + 1]
         fields = Records(self, [""] * width, self.header, ends[:width])
         names = [fields.column(i)[0].as_py().decode("utf-8", "backslashreplace") for i in range(width)]
@@ -77,8 +79,10 @@ class CsvText:
             arrival).
         """
         end = b"\r\n" if self.header.endswith(b"\r\n") else b"\n"
-        lines, texts = [], []
+        lines, texts, size = [], [], len(self.header)
         for records in self.records():
+            size += len(records.block)  # as it is unpacked
+            check_sortable(size)
             lines.append(records.lines(end))
             texts.append([records.column(place) for place in places])
         if lines:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,20 +29,14 @@ class Cells:
             raise ParameterError(f"--domain must be of at most {MOST:,} cells in all, got {self.size:,}")
 
     @property
+    def keys(self) -> dict[str, list[str]]:
+        """Those of each column, in their order."""
+        return {by: domain.texts for by, domain in self._domains.items()}
+
+    @property
     def files(self) -> dict[str, Path | None]:
         """Those that list keys, by the option that names them."""
         return {f"the file of --domain {by}": domain.file for by, domain in self._domains.items()}
-
-    @property
-    def names(self) -> list[str]:
-        """What each cell is called where it is sealed."""
-        by = list(self._domains)
-        keys = [self._run(at, domain.texts) for at, domain in enumerate(self._domains.values())]
-        return [json.dumps(dict(zip(by, each, strict=True))) for each in zip(*keys, strict=True)]
-
-    def _run(self, at: int, keys: Sequence[str]) -> list[str]:
-        """The key of each cell in one column."""
-        return [keys[i] for i in self._places(at).tolist()]
 
     def _places(self, at: int) -> Any:
         inner = math.prod(self.shape[at + 1 :])

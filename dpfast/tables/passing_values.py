@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from blake3 import blake3
 
-from dpfast.release.key import encode
 from dpfast.tables.passed import VIEWS
 from dpfast.tables.source import Piece
 
@@ -31,7 +30,7 @@ class PassingValues:
         self._places = places
         self._columns = [_Values(schema.field(place).type) for place in places]
         about = [_about(schema.field(place)) for place in places]
-        self._about = encode(_sorted(schema.metadata), *about)
+        self._about = _encoded(_sorted(schema.metadata), *about)
 
     def update(self, piece: Piece) -> None:
         rows = cast("pa.RecordBatch", piece.rows)
@@ -39,15 +38,21 @@ class PassingValues:
             column.update(rows.column(place))
 
     def digest(self) -> bytes:
-        return blake3(encode(self._about, *[column.digest() for column in self._columns])).digest()
+        return blake3(_encoded(self._about, *[column.digest() for column in self._columns])).digest()
+
+
+def _encoded(*parts: bytes | str | int) -> bytes:
+    """Each part behind its length."""
+    runs = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
+    return b"".join(len(run).to_bytes(8, "little") + run for run in runs)
 
 
 def _about(field: pa.Field) -> bytes:
-    return encode(field.name, str(_stored(field.type)), _sorted(field.metadata))
+    return _encoded(field.name, str(_stored(field.type)), _sorted(field.metadata))
 
 
 def _sorted(metadata: Mapping[bytes, bytes] | None) -> bytes:
-    return encode(*[part for item in sorted((metadata or {}).items()) for part in item])
+    return _encoded(*[part for item in sorted((metadata or {}).items()) for part in item])
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
@@ -114,7 +119,7 @@ class _Values:
     def digest(self) -> bytes:
         cells = self._nulls.digest(), self._lengths.digest(), self._bytes.digest()
         inner = [each.digest() for each in self._inner]
-        return blake3(encode(self._size, self._order, *cells, *inner)).digest()
+        return blake3(_encoded(self._size, self._order, *cells, *inner)).digest()
 
 
 def _digest_of(array: pa.Array) -> bytes:

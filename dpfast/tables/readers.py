@@ -17,6 +17,7 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from dpfast.errors import FileError, ParameterError
+from dpfast.tables.held import in_parts, rows_at_once, texts_of
 from dpfast.tables.streams import PIPE, Form, opened, what_is
 from dpfast.tables.text_format import TextFormat
 
@@ -69,18 +70,19 @@ class Parquet:
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
         left = self.rows
-        with self._open() as file:
+        with self._open() as file, self._open(texts_of(file)) as coded:
             if not file.schema_arrow.equals(self.schema):  # columns go by their places
                 raise FileError(f"{what_is(self.paths[0])} has changed while it was read; OUT was not written")
-            for batch in file.iter_batches(batch_size=rows, columns=columns):
+            for batch in file.iter_batches(rows_at_once(file, coded, rows, columns), columns=columns):
                 batch.validate(full=True)  # texts may be no UTF-8
                 left -= batch.num_rows
-                yield batch, batch.num_rows / self.rows
+                for part in in_parts(batch, rows):
+                    yield part, part.num_rows / self.rows
         if left:  # pyarrow ends a column early, without a word
             raise ValueError("it holds fewer rows than it says")
 
-    def _open(self) -> pq.ParquetFile:
-        return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=1 << 20)
+    def _open(self, coded: Sequence[str] = ()) -> pq.ParquetFile:
+        return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=1 << 20, read_dictionary=list(coded))
 
 
 class ParquetFolder:
@@ -97,6 +99,8 @@ class ParquetFolder:
             )
         try:
             found = ds.dataset(path, format="parquet", partitioning="hive")
+        except MemoryError:
+            raise
         except pa.ArrowException:  # its message tells values
             raise FileError(
                 f"{path} must have one column of each name and type, in its files and their folders"
@@ -181,8 +185,8 @@ class JsonLines:
             for batch in pajson.open_json(stream, pajson.ReadOptions(block_size=LOOK), options):
                 batch.validate(full=True)  # it may hold bytes that are no UTF-8
                 found = batch if columns is None else batch.select(columns)
-                for at in range(0, batch.num_rows, rows):
-                    yield found.slice(at, rows), 0.0
+                for part in in_parts(found, rows):
+                    yield part, 0.0
 
     def _texts(self) -> Iterator[bytes]:
         """The text in UTF-8, first some whole lines, then the rest."""

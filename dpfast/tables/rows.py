@@ -22,6 +22,7 @@ from dpfast.release.arrays import INT64_ENDS
 from dpfast.tables.arrow_reader import ArrowFile
 from dpfast.tables.csv_text import CsvText, Records
 from dpfast.tables.domain import HELD, is_moment, is_text, numbers
+from dpfast.tables.held import NO_MEMORY, check_width
 from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder
 from dpfast.tables.streams import PIPE, Form, form, states
 from dpfast.tables.text_format import TextFormat
@@ -80,6 +81,7 @@ class Rows:
                 return
             self._tables = _opened(path, files, forms, style or TextFormat())
             for table in self._tables:
+                check_width(path, len(table.schema))
                 self._check_schema(table.schema)
             _refuse_other_kinds(path, [table.schema for table in self._tables], columns)
 
@@ -147,7 +149,7 @@ def _opened(path: Path, files: Sequence[Path], forms: Sequence[Form], style: Tex
     if path == PIPE:
         raise ParameterError(f"ROWS must be a file: {forms[0].format} is not read from its begin to its end, as - is")
     if forms[0].format == "Arrow":
-        return [ArrowFile(file, once=True) for file in files]
+        return [ArrowFile(file, kept=False) for file in files]
     return [ParquetFolder(path) if path.is_dir() else Parquet(path)]
 
 
@@ -158,6 +160,8 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except DpfastError:
         raise
+    except MemoryError:  # pyarrow's is an ArrowException, too
+        raise FileError(f"cannot read {path}: {NO_MEMORY}") from None
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         if isinstance(error, OSError) and error.errno:
             raise FileError(f"cannot read {path}: {os.strerror(error.errno)}") from None

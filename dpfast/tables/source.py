@@ -21,6 +21,7 @@ from blake3 import blake3
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import CountArray, RealArray
 from dpfast.tables.csv_text import Records
+from dpfast.tables.held import NO_MEMORY
 from dpfast.tables.streams import Form, State, states, what_is
 
 Column: TypeAlias = CountArray | RealArray
@@ -54,7 +55,7 @@ class Passing(Protocol):
 
 
 class PassingText:
-    """What passes of a text: its bytes. Of an array nothing does."""
+    """The bytes of a text that pass; an array has none."""
 
     def __init__(self) -> None:
         self._found = blake3()
@@ -116,13 +117,15 @@ def reading(path: Path, form: Form, paths: Sequence[Path] = (), before: State = 
     try:
         yield
         error: Exception | None = None
-    except (DpfastError, pa.ArrowException, OSError, ValueError) as caught:
+    except (DpfastError, pa.ArrowException, OSError, ValueError, MemoryError) as caught:
         error = caught
     what = what_is(path)
     if before is not None and _now(paths) != before:
         raise FileError(f"{what} has changed while it was read; OUT was not written") from None
     if isinstance(error, DpfastError):
         raise error
+    if isinstance(error, MemoryError):  # pyarrow's is an ArrowException, too
+        raise FileError(f"cannot read {what}: {NO_MEMORY}") from None
     if isinstance(error, OSError) and error.errno:
         raise FileError(f"cannot read {what}: {os.strerror(error.errno)}") from None
     if error is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from dpfast.errors import FileError, ParameterError
@@ -69,6 +69,14 @@ class TextFormat:
     def named(self, form: str) -> TextFormat:
         """The same, with the delimiter that a format has by default."""
         return self if self.delimiter else replace(self, delimiter=DELIMITERS[form])
+
+    def named_options(self) -> dict[str, str]:
+        """Those that are not a plain CSV's, by the names of the options that give them."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        usual = {field.name: field.default for field in fields(self)} | {
+            "delimiter": None if self.delimiter != "," else ","
+        }
+        return {f"--{name}": value for name, value in given.items() if value != usual[name]}
 
     def sealed(self) -> bytes:
         """What a sealed release holds of this beside the text: nothing of a plain CSV."""

@@ -10,8 +10,6 @@ MUTANTS = [
            "test_histogram_again.py -k 'does_not_suffice or verify_refuses'"),
     Mutant("a unit counts twice in a cell", "dpfast/cli/histogram.py", 'caps["max_per_partition"] = 1', 'caps["max_per_partition"] = 2',
            "test_histogram_cli.py -k 'caps_bound or rows_of_a_person'"),
-    Mutant("the cells' names are not sealed", "dpfast/cli/histogram.py", 'how |= {"names": asked.cells.names} if key is not None else {}', "pass",
-           "test_histogram_again.py -k another_domain"),
     Mutant("intervals of all cells are those of one", "dpfast/cli/histogram.py", 'together = self.cells.size if self.cells and "jointly" in self.given else 1', "together = 1",
            "test_histogram_cli.py -k intervals"),
     Mutant("intervals of sums of both signs begin at 0", "dpfast/cli/histogram.py", 'least = 0 if asked.column == "count" or given["clamp"][0] >= 0 else INT64_ENDS[0]', "least = 0",

@@ -6,6 +6,16 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
+    Mutant("what bounded counts were counted with is not sealed", "dpfast/records/bounded_histogram.py", "key._naming(self._named(key))", "key",
+           "test_bounded_histogram.py -k counted_with_is_sealed"),
+    Mutant("the keys of bounded counts are not sealed", "dpfast/records/bounded_histogram.py", 'found["domain"] = json.dumps(names, ensure_ascii=False)', "names",
+           "test_bounded_histogram.py -k counted_with_is_sealed"),
+    Mutant("the options of a histogram are not sealed", "dpfast/cli/histogram.py", "._naming(asked.public(style))", "",
+           "test_histogram_again.py -k 'every_option or told_as_such'"),
+    Mutant("how the text of rows is read is not sealed", "dpfast/cli/histogram.py", "terms |= style.named_options()", "pass",
+           "test_histogram_again.py -k every_option"),
+    Mutant("the domain of a histogram is not sealed", "dpfast/cli/histogram.py", 'terms["--domain"] = json', 'terms["--cells"] = "" and json',
+           "test_histogram_again.py -k 'every_option or told_as_such'"),
     Mutant("a unit has rows beyond the cap", "dpfast/kernels/bounded_histogram.py", "min(np.int64(cap), many[i])", "many[i]",
            "test_bounded_histogram.py -k equal_to_the_reference"),
     Mutant("a unit of few keys keeps other keys", "dpfast/kernels/bounded_histogram.py", "1 if tags[j] < tag", "1 if tags[j] > tag",

@@ -59,7 +59,7 @@ MUTANTS = [
            "test_jobs.py -k 'order_and_layout or ascend or rank'"),
     Mutant("a job draws without a reservation", "dpfast/jobs/verbs.py", "sealed = seal.without_ledger(resume=again) if ledger is None else", "sealed = seal.without_ledger(resume=again) if True else",
            "test_jobs.py -k 'pays_once or label_is_one'"),
-    Mutant("a job asks its budget after it is sealed", "dpfast/jobs/verbs.py", "        ledger.expect(secret, mechanism, resume=again)\n", "",
+    Mutant("a job asks its budget after it is sealed", "dpfast/jobs/verbs.py", "begun = ledger.expect(secret, mechanism, resume=again)", "begun = again",
            "test_jobs.py -k 'costs_nothing or label_is_one or refuses'"),
     Mutant("the output may be the private stage by another name", "dpfast/jobs/verbs.py", "if out.meets(stage):", "if out.place == stage.place:",
            "test_jobs.py -k lie_apart"),
