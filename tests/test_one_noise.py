@@ -143,6 +143,7 @@ def _plus(noisy: Any, values: Any) -> list[int]:
 ARRAY = {
     "values": private({"values": [6, *FIVES[1:]]}),
     "names": private({"names": traded(NAMES)}, {"names": [*NAMES[:-1], "shop x"]}, {"names": None}),
+    "columns": private(),  # of frames: they have rows of their own
     "dtype": free({"dtype": "int64"}),
     "lower": free({"lower": -(2**62)}),
     "upper": free({"upper": 2**62}),
@@ -162,11 +163,12 @@ def table(world: World, *, frame: Any = None, **options: Any) -> Noise:
     """A frame of pandas with an index: rows and columns have names."""
     found = _frame() if frame is None else frame
     noisy = world.release(LAW, found, **options)
-    return {
-        (row, column): int(noisy.loc[row, column]) - int(found.loc[row, column])
-        for row in noisy.index
-        for column in noisy.columns
-    }
+    return {(row, name): int(noisy.loc[row, name]) - 5 for row in noisy.index for name in noisy.columns}
+
+
+def chosen(world: World, *, columns: Any = ("east", "west"), **options: Any) -> Noise:
+    """Two columns of a frame of four."""
+    return table(world, frame=_frame(columns=("east", "west", "north", "year")), columns=list(columns), **options)
 
 
 def _frame(columns: Any = ("east", "west"), index: Any = tuple(NAMES[:500])) -> Any:
@@ -316,6 +318,10 @@ def job(world: World, *, name: str = "a", shards: int = 1, **changed: Any) -> No
     return {str(key): noisy - 1 for key, noisy in zip(found[label], found[number], strict=True)}
 
 
+HIDDEN = dpfast.Sensitivity(4, 64, keys="private")
+UNKNOWN_KEYS: dict[str, Any] = {
+    "domain": None, "buckets": 4, "mechanism": jobs.Withholding(EPSILON, Fraction(1, 10**6), HIDDEN)
+}  # fmt: skip
 SUMS = {"values": "one", "lower": 0, "upper": 1, "max_per_partition": None}
 JOB = {
     "rows": private({"rows": pa.table({"person": PEOPLE, "shop": [NAMES[1], *NAMES[1:]]})}),
@@ -451,7 +457,7 @@ WIDTH = {"--sensitivity": None, "--l0": 1, "--linf": 1}
 REAL = {"--mechanism": "laplace", **WIDTH}
 PRIVATIZE = {
     "source": private({"columns": {"a": LEFT, "b": RIGHT, "n": [6, *FIVES[1:]], "m": FIVES}}, {"columns": {"a": traded(LEFT), "b": RIGHT, "n": FIVES, "m": FIVES}}),
-    "target": free(),  # another format of OUT: a test of its own
+    "target": free(*[{"out": end} for end in FORMATS]),
     "--column": sealed({"--column": "m"}, {"--column": ["n", "m"], "--epsilon-is": "per-column"}),
     "--mechanism": sealed({**GAUSSIAN, "--sigma": 10**9}),
     "--epsilon": sealed({"--epsilon": "1/2000000000000000"}),
@@ -478,6 +484,32 @@ PRIVATIZE = {
     "--constant-time": free({"--constant-time": True}),
     "--dtype": free({"--dtype": "int64"}),
 }  # fmt: skip
+
+
+def folder(world: World, *, order: Any = (0, 1), **options: Any) -> Noise:
+    """A folder of two files of Parquet, whose names are their order."""
+    number = next(_labels)
+    source = world.folder / f"{number} in"
+    source.mkdir()
+    half = N // 2
+    for i, part in enumerate(order):
+        at = slice(part * half, part * half + half)
+        written(source / f"{i}.parquet", {"a": LEFT[at], "b": RIGHT[at], "n": FIVES[at]})
+    given = {"--column": "n", "--epsilon": "1/1000000000000000", "--sensitivity": 1, **options}
+    _run(world, "privatize", source, target := world.folder / f"{number} out.parquet", given)
+    found = _columns(target)
+    return {label: noisy - 5 for label, noisy in zip(found["a"], found["n"], strict=True)}
+
+
+FOLDER = {"source": private({"order": (1, 0)}), "--sort-by": sealed({"--sort-by": "a"}, {"--sort-by": "b"})}
+
+
+def npy(world: World, *, values: Any = FIVES, **options: Any) -> Noise:
+    number = next(_labels)
+    np.save(world.folder / f"{number} in.npy", np.array(values))
+    source, target = world.folder / f"{number} in.npy", world.folder / f"{number} out.npy"
+    _run(world, "privatize", source, target, {"--epsilon": "1/1000000000000000", "--sensitivity": 1, **options})
+    return dict(enumerate(_plus(np.load(target), values)))
 
 
 FILE = {name: PRIVATIZE[name] for name in ("source", "--column", "--sort-by")}
@@ -553,6 +585,7 @@ DOORS = [
         "index": private({"frame": _frame(index=traded(NAMES[:500]))}),
         "shape": sealed({"frame": _frame(index=NAMES[:499])}),
     }),
+    Door("columns of a frame", chosen, {"columns": private({"columns": ["west", "east"]}, {"columns": ["east", "north"]})}),
     Door("bounded_histogram", counted, HISTOGRAM, (dpfast.bounded_histogram, dpfast.BoundedHistogram.release)),
     Door("thresholded", unknown, UNKNOWN, (dpfast.thresholded,)),
     Door("tree", grown, TREE, (dpfast.tree,)),
@@ -562,7 +595,17 @@ DOORS = [
     Door("polars_lazy.release", lambda world, **changed: lake(world, "polars", **changed), LAKE),
     *(Door(f"privatize {end}", lambda world, end=end, **changed: filed(world, end, **changed), PRIVATIZE if end == "csv" else FILE) for end in FORMATS),
     *(Door(f"privatize {end} --sort-by", lambda world, end=end, **changed: sorted_file(world, end, **changed), SORTED) for end in FORMATS),
+    Door("privatize folder", folder, FOLDER),
+    Door("privatize npy", npy, {"source": private({"values": [6, *FIVES[1:]]})}),
     Door("histogram", tabled, COMMAND),
+    Door("unknown keys of a job", lambda world, **changed: job(world, **{**UNKNOWN_KEYS, **changed}), {
+        "by": sealed({"by": "other"}),
+        "unit": sealed({"unit": "again"}),
+        "buckets": sealed({"buckets": 7}),
+        "max_partitions": sealed({"max_partitions": 2}),
+        "mechanism": sealed({"mechanism": jobs.Withholding(EPSILON, Fraction(1, 10**7), HIDDEN)}),
+        "engine": free({"shards": 3}),
+    }),
 ]  # fmt: skip
 
 
@@ -668,6 +711,7 @@ WALKED = {
     "mechanisms/mechanism.py release": "array",
     "records/bounded_histogram.py bounded_histogram": "bounded_histogram",
     "records/partitions.py thresholded": "thresholded",
+    "ledger/head.py seen": "looks, and gives no noise",
     "release/seal.py without_ledger": "blocks: digester",
     "release/seal.py reserve_here": "blocks: digester",
     "release/seal.py must_continue": "blocks: digester",
