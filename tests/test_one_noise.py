@@ -299,7 +299,7 @@ BLOCKS = {
 # ------------------------------------------------------------------ engines
 
 
-def job(world: World, *, name: str = "a", shards: int = 1, **changed: Any) -> Noise:
+def job(world: World, *, shards: int = 1, true: int = 1, **changed: Any) -> Noise:
     """Rows of people to counts of shops, on a stage of its own."""
     number = next(_labels)
     rows = changed.pop(
@@ -315,12 +315,26 @@ def job(world: World, *, name: str = "a", shards: int = 1, **changed: Any) -> No
     facts = jobs.release(counts, law, to=out, **paid)
     found = pa.concat_tables(pq.read_table(out / each["name"]) for each in facts["files"]).to_pydict()
     label, *_, number = found
-    return {str(key): noisy - 1 for key, noisy in zip(found[label], found[number], strict=True)}
+    return {str(key): noisy - true for key, noisy in zip(found[label], found[number], strict=True)}
 
 
-HIDDEN = dpfast.Sensitivity(4, 64, keys="private")
+def unknown_job(world: World, **changed: Any) -> Noise:
+    """Sums of keys that are found, each of so many people that it is shown."""
+    return job(world, true=PEOPLE_EACH * MOST, **{**UNKNOWN_KEYS, **changed})
+
+
+MOST, PEOPLE_EACH = 2**50, 24
+SUMMED = dpfast.Sensitivity(1, MOST, keys="private")
+MANY = pa.table({
+    "person": [f"p{i}" for i in range(N * PEOPLE_EACH)],
+    "again": [f"p{i}" for i in range(N * PEOPLE_EACH)],
+    "shop": NAMES * PEOPLE_EACH,
+    "other": traded(NAMES) * PEOPLE_EACH,
+    "most": [MOST] * (N * PEOPLE_EACH),
+})  # fmt: skip
 UNKNOWN_KEYS: dict[str, Any] = {
-    "domain": None, "buckets": 4, "mechanism": jobs.Withholding(EPSILON, Fraction(1, 10**6), HIDDEN)
+    "rows": MANY, "domain": None, "buckets": 4, "values": "most", "lower": 0, "upper": MOST, "max_per_partition": None,
+    "mechanism": jobs.Withholding(1, Fraction(1, 10**6), SUMMED),
 }  # fmt: skip
 SUMS = {"values": "one", "lower": 0, "upper": 1, "max_per_partition": None}
 JOB = {
@@ -598,12 +612,12 @@ DOORS = [
     Door("privatize folder", folder, FOLDER),
     Door("privatize npy", npy, {"source": private({"values": [6, *FIVES[1:]]})}),
     Door("histogram", tabled, COMMAND),
-    Door("unknown keys of a job", lambda world, **changed: job(world, **{**UNKNOWN_KEYS, **changed}), {
+    Door("unknown keys of a job", unknown_job, {
         "by": sealed({"by": "other"}),
         "unit": sealed({"unit": "again"}),
         "buckets": sealed({"buckets": 7}),
-        "max_partitions": sealed({"max_partitions": 2}),
-        "mechanism": sealed({"mechanism": jobs.Withholding(EPSILON, Fraction(1, 10**7), HIDDEN)}),
+        "upper": sealed({"upper": MOST - 1}),
+        "mechanism": sealed({"mechanism": jobs.Withholding(1, Fraction(1, 10**7), SUMMED)}),
         "engine": free({"shards": 3}),
     }),
 ]  # fmt: skip
