@@ -316,3 +316,15 @@ def test_a_noised_cell_of_a_csv_has_no_quotes(tmp_path) -> None:
     (tmp_path / "in.csv").write_text('city,n\na,"1"\n"b",2\nc,"3"\n')
     assert noised(tmp_path, start=".csv", end=".csv") == 0
     assert re.fullmatch(r'city,n\na,-?\d+\n"b",-?\d+\nc,-?\d+\n', (tmp_path / "out.csv").read_text())
+
+
+def test_metadata_of_pandas_keep_their_order_in_every_process() -> None:
+    """Else a try in another process, whose hashes of texts are others, would write other bytes."""
+    pd = pytest.importorskip("pandas")
+    table = pa.Table.from_pandas(pd.DataFrame({"n": [1, 2], "name": ["a", "b"]}, index=[3, 4]))
+    about = json.loads(table.schema.metadata[b"pandas"])
+    kept = json.loads(passed.cleaned(table.schema, [0], keep=False).metadata[b"pandas"])
+    for name, entries in (("columns", about["columns"]), ("column_indexes", about["column_indexes"])):
+        for entry, found in zip(entries, kept[name], strict=True):
+            assert list(found) == [key for key in entry if key in found]
+    assert list(kept["creator"]) == [key for key in about["creator"] if key in kept["creator"]]

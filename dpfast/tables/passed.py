@@ -209,7 +209,7 @@ def cleaned(schema: pa.Schema, noisy: Sequence[int], *, keep: bool) -> pa.Schema
 
 def _types_of_pandas(about: dict[str, Any]) -> dict[str, Any]:
     def only(entry: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-        return {name: entry[name] for name in entry.keys() & names}
+        return {name: entry[name] for name in entry if name in names}  # in one order in every process
 
     def column(entry: dict[str, Any]) -> dict[str, Any]:
         return {**only(entry, OF_PANDAS), "metadata": only(entry.get("metadata") or {}, OF_PANDAS_TYPES) or None}

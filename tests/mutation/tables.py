@@ -128,6 +128,8 @@ MUTANTS = [
            "test_held.py -k columns"),
     Mutant("the packed size of a text is what --sort-by looks at", "dpfast/tables/csv_text.py", "            check_sortable(size)\n", "            check_sortable(0)\n",
            "test_held.py -k packed"),
+    Mutant("metadata of pandas come in another order in each process", "dpfast/tables/passed.py", "for name in entry if name in names}", "for name in entry.keys() & names}",
+           "test_passed.py -k in_every_process"),
     Mutant("a full memory is called damage", "dpfast/tables/source.py", "    if isinstance(error, MemoryError):", "    if False:",
            "test_held.py -k full_memory"),
 ]  # fmt: skip
