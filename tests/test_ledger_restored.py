@@ -199,16 +199,19 @@ def test_a_head_is_believed_only_under_its_key(ledger, key) -> None:
     release(ledger, key, "a")
     name = head.name_of(key.path)
     written = name.read_bytes()
-    other = KeyFile.create(key.path.with_name("other.key"))
-    shutil.copyfile(name, head.name_of(other.path))
-    for file, spoilt in ((key, written.replace(b"[[1,", b"[[2,")), (key, b""), (key, written[:-1]), (other, written)):
-        head.name_of(file.path).write_bytes(spoilt)
+    for spoilt in (written.replace(b"[[1,", b"[[2,"), b"", written[:-1]):
+        name.write_bytes(spoilt)
         with pytest.raises(LedgerError, match=r"\.key\.head was not written under this key, or is damaged"):
-            release(Ledger(ledger.path), file, "b")
+            release(Ledger(ledger.path), key, "b")
+    name.write_bytes(written)
+    key.path.unlink()
+    other = KeyFile.create(key.path)
+    assert head.known(other) == {}  # for it is of the key that was there before
+    assert ledger.verify(other) == 1
     name.unlink()
-    name.symlink_to(other.path)
+    name.symlink_to(key.path)
     with pytest.raises(LedgerError, match=r"cannot read .*\.key\.head: Too many levels of symbolic links"):
-        release(Ledger(ledger.path), key, "b")
+        release(Ledger(ledger.path), other, "b")
     assert ledger.spent.epsilon == 1
 
 

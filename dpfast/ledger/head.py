@@ -97,7 +97,10 @@ def known(key: KeyFile) -> dict[str, Sequence[Any]]:
         return {}
     except OSError as error:
         raise LedgerError(f"cannot read {name}: {error.strerror}; nothing was released") from None
-    mac, _, content = written.partition(b"\n")
+    whose, _, signed = written.partition(b"\n")
+    if len(whose) == len(key.id) and whose != key.id.encode():
+        return {}  # a key that was in this file before
+    mac, _, content = signed.partition(b"\n")
     if not hmac.compare_digest(mac, _mac(key, content)):
         raise LedgerError(
             f"{name} was not written under this key, or is damaged: move it away, if you know that the ledger was not "
@@ -112,7 +115,7 @@ def _write(key: KeyFile, found: dict[str, Sequence[Any]]) -> None:
     made = name.with_name(f".dpfast-{secrets.token_hex(8)}")
     try:
         with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123
-            file.write(_mac(key, content) + b"\n" + content)
+            file.write(b"\n".join((key.id.encode(), _mac(key, content), content)))
             file.flush()
             os.fsync(file.fileno())
         made.replace(name)
