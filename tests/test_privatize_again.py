@@ -569,7 +569,7 @@ def test_a_full_disk_and_then_room(tmp_path, end) -> None:
         "Error: cannot write .*: File too large; the charge in .* stays: --resume writes OUT .*\n", result.stderr
     )
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {release.source.name, "visits.key", "budget.db", "budget.db.lock"}
+    assert left == {release.source.name, "visits.key", "visits.key.head", "budget.db", "budget.db.lock"}
     assert release.charges == 1
     assert release.run("--resume") == 0
     assert release.charges == 1

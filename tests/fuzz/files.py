@@ -165,7 +165,8 @@ class Target:
         out = f"out{ends[1]}"
         pages = {"out.html"} if page else set()
         record = {f"{out}.json"} if ends[0] in TEXTS and ends[1] in TEXTS else set()
-        must({out, *record, *pages} <= new <= {out, f"{out}.json", *pages}, f"left {sorted(new)}")
+        may = {out, f"{out}.json", "k.key.head", *pages}
+        must({out, *record, *pages} <= new <= may, f"left {sorted(new)}")
 
 
 def here(arguments: list[str]) -> tuple[int | None, str]:
