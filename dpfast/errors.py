@@ -203,6 +203,17 @@ class UntestedVersionWarning(UserWarning):
     """
 
 
+class KeptStageWarning(UserWarning):
+    """The counts of a job were frozen before the call, so its rows were not read.
+
+    This is how a job goes on after a crash. One that runs again for new rows would release the old
+    ones: give it a stage and a label of its own.
+
+    >>> import warnings
+    >>> warnings.filterwarnings("error", category=dpfast.KeptStageWarning)
+    """
+
+
 def caller() -> int:
     """The level, for a warning of who asks, of the nearest function outside dpfast."""
     level, frame = 1, sys._getframe(1)  # noqa: SLF001  public in all but its name

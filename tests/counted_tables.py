@@ -174,7 +174,7 @@ class OutOfCore:
                 assert b"killed twice" in each.communicate(timeout=300)[1]
         for phase in PHASES:
             left = {*files(home / f"{phase}.stage"), *files(home / f"{phase} table.stage")}
-            assert left <= {verbs.TERMS, verbs.FROZEN, verbs.SEALED, tasks.DOMAIN, *map(tasks.name_of, range(3))}
+            assert left <= {verbs.TERMS, verbs.FROZEN, tasks.DOMAIN, *map(tasks.name_of, range(3))}
             assert not [*home.rglob(".dpfast-*.arrow")]
             job(self.dp, "known", self.of(ROWS), home, phase, resume=True)
             same(home, "one", phase)

@@ -45,7 +45,7 @@ QUICK = {
     "test_postprocess": ALL,
     "test_equals": ALL,
     "test_noise_source": ALL,
-    "test_jobs": "sums_that.*|a_domain.*|a_folder.*|verify.*",
+    "test_jobs": "sums_that.*|a_domain.*|a_folder.*|verify.*|a_stage_that_was_complete.*",
     "test_key": "each_label.*|a_key_file_is_32.*|the_encoding.*",
     "test_sealed": "one_changed.*|golden.*|which_refusals.*|a_loop.*|names_that.*|equal_blocks.*|all_tries.*",
     "test_ledger": "a_release_is_charged|beyond.*|what_is_refused.*|an_equal_part.*|a_damaged_or.*",

@@ -267,7 +267,7 @@ def test_logs_and_names_of_tasks_hold_no_key_and_no_row(tmp_path, client) -> Non
     counts = dask.bounded_counts([ROWS], key=key, stage=home / "s", **how)
     dask.release(counts, visits.mechanism("known", counts), key=key, ledger=None, to=home / "o", client=client)
     (home / "s" / tasks.name_of(0)).write_bytes(b"damaged")
-    with pytest.raises(FileError, match="damaged"):
+    with pytest.raises(OtherInputError, match="changed after it was frozen"):
         dask.verify(home / "o", counts, visits.mechanism("known", counts), key=key, client=client)
     nulls = ROWS.set_column(1, "page", pa.array([None, *[SECRET + 5] * (ROWS.num_rows - 1)]))
     with pytest.raises(dpfast.DTypeError, match="nulls"):

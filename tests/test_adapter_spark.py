@@ -243,7 +243,7 @@ def test_plans_and_event_logs_hold_no_key(tmp_path, session, told) -> None:
         spark.release(counts, how, key=key, ledger=None, to=tmp_path / f"{name}.out")
         secrets += secrets_of(master, "visits", counts)
     (tmp_path / "file" / tasks.name_of(0)).write_bytes(b"damaged")
-    with pytest.raises(FileError, match="damaged"):
+    with pytest.raises(OtherInputError, match="changed after it was frozen"):
         spark.verify(tmp_path / "file.out", counts, how, key=key)
     plans, log = told()
     assert AN_ID.search(f"user={SECRET + 5},".encode())

@@ -25,7 +25,8 @@ def about(place: str) -> dict[str, Any]:
 
 def _stage(folder: Folder, terms: dict[str, Any]) -> dict[str, Any]:
     how = {name: value for name, value in terms["how"].items() if value is not None}
-    begun = {"stage of": terms["label"], "complete": folder.read(FROZEN) is not None, "key id": terms["key"]}
+    frozen = folder.written(FROZEN)
+    begun = {"stage of": terms["label"], "complete": frozen is not None, "frozen": frozen, "key id": terms["key"]}
     if not terms["unit"]:
         return {**begun, "keys": terms["by"], "counts": f"{terms['values']}, counted elsewhere"}
     return {

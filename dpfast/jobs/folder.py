@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import secrets
+import stat
 from contextlib import suppress
-from pathlib import Path
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -23,9 +27,10 @@ class Folder:
     """A folder: a path, or a URI such as s3://bucket/folder or hdfs://host/folder. It pickles.
 
     Credentials are those that a process finds in its environment, and never a part of the URI.
+    private: whether it is for its owner alone, and so is each file in it, where there are modes.
     """
 
-    def __init__(self, place: str | os.PathLike[str]) -> None:
+    def __init__(self, place: str | os.PathLike[str], private: bool = False) -> None:
         """Raises: DTypeError, ParameterError, FileError (no such kind of place)."""
         try:
             name = os.fsdecode(place)
@@ -38,31 +43,63 @@ class Folder:
             found = fs.FileSystem.from_uri(name) if "://" in name else (fs.LocalFileSystem(), self.place)
         except (pa.ArrowException, OSError, ImportError) as error:
             raise FileError(f"{name:.200} cannot be reached: {type(error).__name__}") from None
+        self.private = private
         self.files: Any = found[0]
-        self.path: str = found[1]
         self.local = isinstance(self.files, fs.LocalFileSystem)
+        self.path: str = os.path.abspath(found[1]) if self.local else found[1]  # noqa: PTH100
 
-    def make(self, *, private: bool = False) -> bool:
-        """Make the folder; whether it was not there. private: for its owner alone, where modes are.
+    def meets(self, other: Folder) -> bool:
+        """Whether one of two folders is the other or lies in it, whatever names and links say."""
+        mine, theirs = self._within(), other._within()
+        return mine[0] in theirs or theirs[0] in mine
 
-        Raises: FileError (it cannot be made, or others may enter a private one).
+    def _within(self) -> list[object]:
+        """What this folder is, and each that it lies in: on a disk by number, if it is there."""
+        if self.local:
+            path = Path(os.path.realpath(self.path))
+            return [_numbered(each) for each in (path, *path.parents)]
+        host, of = urlsplit(self.place).hostname, PurePosixPath(posixpath.normpath(self.path))
+        return [(self.files.type_name, host, each) for each in (of, *of.parents)]
+
+    def make(self) -> bool:
+        """Make the folder; whether it was not there.
+
+        Raises: FileError (it cannot be made; a private one is a link, another's, or others may
+            enter it).
         """
         if not self.local:
             there = self._info("").type != fs.FileType.NotFound
             self._do("make", lambda: self.files.create_dir(self.path, recursive=True))
             return not there
+        made = True
         try:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            os.mkdir(self.path, 0o700 if private else 0o777)  # noqa: PTH102
+            os.mkdir(self.path, 0o700 if self.private else 0o777)  # noqa: PTH102
         except FileExistsError:
+            made = False
             if not Path(self.path).is_dir():
                 raise FileError(f"cannot make {self.place}: there is a file") from None
-            if private and Path(self.path).stat().st_mode & 0o077:
-                raise FileError(f"others may enter {self.place}, which holds private values: chmod 700 it") from None
-            return False
         except OSError as error:
             raise self._failed("make", error) from None
-        return True
+        if self.private:
+            self._must_be_closed()
+        return made
+
+    def _must_be_closed(self) -> None:
+        """Raises: FileError."""
+        try:
+            about = os.lstat(self.path)
+        except OSError as error:
+            raise self._failed("read", error) from None
+        if stat.S_ISLNK(about.st_mode):
+            raise FileError(f"{self.place} is a link, and must be a folder, for it holds private values")
+        if about.st_uid != os.geteuid():
+            raise FileError(
+                f"{self.place} belongs to user {about.st_uid}, who may read private values in it, and this is user "
+                f"{os.geteuid()}: run as its owner, or make a folder of your own"
+            )
+        if about.st_mode & 0o077:
+            raise FileError(f"others may enter {self.place}, which holds private values: chmod 700 it")
 
     def names(self) -> list[str]:
         """The files there, but for temporary ones."""
@@ -89,6 +126,13 @@ class Folder:
                 return found
         raise FileError(f"{name} in {self.place} is damaged")
 
+    def written(self, name: str) -> str | None:
+        """When a file was written, in UTC; None if there is none."""
+        if (about := self._info(name)).type == fs.FileType.NotFound:
+            return None
+        when: datetime | None = about.mtime  # some kind of place may not know
+        return "unknown" if when is None else f"{when.astimezone(UTC):%Y-%m-%d %H:%M UTC}"
+
     def write(self, name: str, data: bytes) -> bool:
         """Write a file that is not there; whether the file that is there now holds this.
 
@@ -112,7 +156,7 @@ class Folder:
 
     def _write_local(self, name: str, data: bytes) -> bool:
         try:
-            with atomic_write(Path(self._at(name)), found="refuse") as file:
+            with atomic_write(Path(self._at(name)), found="refuse", private=self.private) as file:
                 file.write(data)
         except FileError:
             if (there := self.read(name)) is None:
@@ -140,4 +184,13 @@ class Folder:
         return f"<Folder {self.place!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Folder, (self.place,)
+        return Folder, (self.place, self.private)
+
+
+def _numbered(path: Path) -> object:
+    """A folder by its number, which no link, mount or case of letters changes; or by name."""
+    try:
+        about = path.stat()
+    except OSError:
+        return path
+    return about.st_dev, about.st_ino

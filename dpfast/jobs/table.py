@@ -16,7 +16,7 @@ from dpfast.jobs.engine import OneProcess
 from dpfast.jobs.folder import Folder
 from dpfast.jobs.plan import Plan, keys_in
 from dpfast.jobs.tasks import Freeze, key_schema, quiet
-from dpfast.jobs.verbs import FROZEN, HERE, Counts, begin, probe, release
+from dpfast.jobs.verbs import FROZEN, HERE, Counts, begin, kept, must_be_apart, probe, release
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import ReleaseKey, release_key
 
@@ -55,10 +55,10 @@ def counted(
     if not pa.types.is_integer(kind) or kind == pa.uint64():
         raise DTypeError(f"{column} must be a column of integers that fit int64, not {kind}: CAST it to BIGINT first")
     terms = Plan(secret.label, secret.id, "", names, types, column, {}, "", 0)
-    folder = Folder(stage)
-    folder.make(private=True)
+    folder = Folder(stage, private=True)
+    folder.make()
     begin(folder, terms)
-    if (hashes := folder.facts(FROZEN, list)) is None:
+    if (hashes := kept(folder, terms)) is None:
         freeze = Freeze(terms, folder)
         blocks = in_blocks(_checked(engine.ordered(rows, terms.columns, len(names)), terms), BLOCK)
         hashes = [freeze.keep(j, block)[1] for j, block in enumerate(blocks)]
@@ -83,11 +83,13 @@ def release_table(
 ) -> list[str]:
     """`counted`, then `release`: the paths of the output's files, in the order of their keys.
 
-    Raises: ParameterError (to is not a local folder), and what those raise.
+    Raises: ParameterError (to is not a local folder, or not apart from the stage), and what those
+        raise.
     """
     out = Folder(to)
     if not out.local:
         raise ParameterError("to must be a local folder, for a table that is read from it: else release its `counted`")
+    must_be_apart(Folder(stage), out)
     counts = counted(rows, by=by, column=column, key=key, stage=stage, engine=engine)
     facts = release(counts, mechanism, key=key, to=to, engine=engine, **how)
     return [f"{out.path}/{each['name']}" for each in facts["files"]]

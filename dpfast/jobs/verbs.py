@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import json
-import operator
 import os
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dpfast import _native
-from dpfast.errors import DTypeError, FileError, ParameterError
+from dpfast.errors import DTypeError, FileError, KeptStageWarning, ParameterError, caller
 from dpfast.jobs.engine import Engine, OneProcess
 from dpfast.jobs.folder import Folder
 from dpfast.jobs.keys import ipc, names_of, sort
@@ -29,7 +29,7 @@ from dpfast.release.seal import VERSION, BlockDigest, Seal
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
 
-TERMS, FROZEN, SEALED = "terms.json", "frozen.json", "sealed.json"  # files of a stage
+TERMS, FROZEN = "terms.json", "frozen.json"  # files of a stage
 MANIFEST = "_dpfast.json"  # the file of an output that lists the others
 HERE = OneProcess()
 
@@ -93,10 +93,10 @@ def bounded_counts(
         max_partitions=max_partitions, max_per_partition=max_per_partition, max_contributions=max_contributions,
         lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit, chooser=chooser,
     )  # fmt: skip
-    folder = Folder(stage)
-    folder.make(private=True)
+    folder = Folder(stage, private=True)
+    folder.make()
     begin(folder, terms)
-    if (hashes := folder.facts(FROZEN, list)) is None:
+    if (hashes := kept(folder, terms)) is None:
         if names is not None and not folder.write(DOMAIN, ipc(names)):
             raise FileError(f"{folder.place} holds another domain: it is damaged")
         bucketer = None if terms.known else secret.bucketer(terms.size)
@@ -107,6 +107,22 @@ def bounded_counts(
         if not folder.write(FROZEN, json.dumps(hashes).encode()):
             raise FileError(f"{folder.place} was frozen meanwhile, with other counts: begin on a stage of its own")
     return Counts(terms, folder, dict(enumerate(hashes)), sensitivity)
+
+
+def kept(stage: Folder, terms: Plan) -> list[str] | None:
+    """The hashes of a complete stage. Raises: FileError (damaged). Warns: KeptStageWarning."""
+    hashes: list[str] | None = stage.facts(FROZEN, list)
+    if hashes is None:
+        return None
+    if len(hashes) != (terms.blocks or len(hashes)) or not all(isinstance(each, str) for each in hashes):
+        raise FileError(f"{FROZEN} in {stage.place} is damaged")
+    warnings.warn(
+        f"{stage.place} was frozen before this call, {stage.written(FROZEN)}: its counts are taken, and the rows are not "
+        "read. Other rows need a stage and a label of their own",
+        KeptStageWarning,
+        stacklevel=caller(),
+    )
+    return hashes
 
 
 def begin(folder: Folder, terms: Plan) -> None:
@@ -132,8 +148,9 @@ def release(
 
     mechanism: made for counts.sensitivity; of unknown keys `Withholding(epsilon, delta,
         counts.sensitivity)`, or GaussianWithholding if a unit has many keys. ledger: who pays; None
-        says aloud that nobody does. to: a folder for the output, empty or not there: Parquet files
-        of 65,536 rows, sorted by key, and `_dpfast.json`, which is written last and lists them.
+        says aloud that nobody does. to: a folder for the output, apart from the stage, empty or
+        not there: Parquet files of 65,536 rows, sorted by key, and `_dpfast.json`, which is written
+        last and lists them.
     resume: whether this is the release again that was begun under the key's label.
 
     Returns: what `_dpfast.json` holds.
@@ -143,16 +160,18 @@ def release(
     """
     secret, again = _checked(counts, mechanism, key), flag("resume", resume)
     out = Folder(to)
-    if out.place == counts.stage.place:
-        raise ParameterError("to must be a folder of its own, and is the stage, which is private")
+    must_be_apart(counts.stage, out)
+    there, begun = out.names(), again  # in this order, for another driver reserves before it writes there
     if ledger is not None:
         from dpfast.ledger import Ledger  # late, because SQLite takes a while
 
         if not isinstance(ledger, Ledger):
             raise DTypeError(f"ledger must be a Ledger, or None where nobody pays, not {type(ledger).__name__}")
-        ledger.expect(secret, mechanism, resume=again)
-    if not out.make() and not again and out.names():
-        raise FileError(f"{out.place} is not empty: resume=True continues a release that was begun there")
+        begun = ledger.expect(secret, mechanism, resume=again)
+    if there and not begun:
+        why = "nothing of this release is reserved yet" if again else "resume=True continues what was begun there"
+        raise FileError(f"{out.place} is not empty, and {why}: a release needs a folder of its own")
+    out.make()
     probe(engine, secret)
     seal = seal_of(counts, mechanism, secret, engine)
     facts = _facts(counts, mechanism, seal)
@@ -165,6 +184,7 @@ def release(
     else:
         files = [put(out, j, table) for j, table in ranked(engine.run(draw, blocks), counts.terms)]
     facts["files"] = [{"name": name, "rows": rows} for name, rows in files]
+    must_be_alone(out, facts["files"])
     if not out.write(MANIFEST, json.dumps(facts, indent=2).encode()):
         raise FileError(f"{MANIFEST} in {out.place} lists other files: damaged, or another's")
     return facts
@@ -177,8 +197,8 @@ def verify(
 
     counts, mechanism, key: those of the release: what an output says of itself is compared, never
     believed.
-    Raises: FileError (a file differs, or is missing); OtherInputError (the stage was changed);
-        DTypeError, ParameterError.
+    Raises: FileError (a file differs, is missing, or is another's); OtherInputError (the stage was
+        changed); DTypeError, ParameterError.
     """
     secret, out = _checked(counts, mechanism, key), Folder(to)
     if (written := out.facts(MANIFEST)) is None:
@@ -195,6 +215,7 @@ def verify(
     facts = {**_facts(counts, mechanism, seal), "files": [{"name": name, "rows": rows} for name, rows in files]}
     if not _alike(written, facts):
         raise FileError(f"{out.place} is not what this release gives")
+    must_be_alone(out, facts["files"])
 
 
 # ------------------------------------------------------------------ steps
@@ -223,32 +244,30 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
     return secret
 
 
+def must_be_apart(stage: Folder, out: Folder) -> None:
+    """Raises: ParameterError (who is given the one gets the other)."""
+    if out.meets(stage):
+        raise ParameterError(
+            f"to must be a folder apart from the stage, which is private: {out.place} is {stage.place}, holds it or lies in it"
+        )
+
+
+def must_be_alone(out: Folder, files: list[dict[str, Any]]) -> None:
+    """Raises: FileError (another file is there, which a reader of the whole folder would take)."""
+    listed = {each["name"] for each in files}
+    if others := [name for name in out.names() if name not in listed and name[0] not in "._"]:
+        raise FileError(f"{out.place} holds what is not of this release: {', '.join(map(repr, others)):.200}")
+
+
 def _showing(mechanism: Any) -> Showing | None:
     return mechanism.showing if isinstance(mechanism, Withheld) else None
 
 
 def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> Seal:
-    """The seal, from digests that are on the stage, or that are made now and kept there."""
+    """The seal, from digests that workers make of the blocks."""
     terms, stage = counts.terms, counts.stage
-    kept, of = stage.facts(SEALED) or {}, list(mechanism._record)  # noqa: SLF001  the record in a seal
-    if kept.get("mechanism") == of:
-        digests = _kept(kept, terms, stage)
-        return key.seal(mechanism, digests, **_size(terms, stage, digests))
     digests = engine.run(Digest(terms, stage, counts.hashes, key.digester(mechanism)), list(counts.hashes))
-    seal = key.seal(mechanism, digests, **_size(terms, stage, digests))
-    if not kept:
-        ordered = [(each.rows, each.digest.hex()) for each in sorted(digests, key=lambda each: each.block)]
-        stage.write(SEALED, json.dumps({"mechanism": of, "digests": ordered}).encode())
-    return seal
-
-
-def _kept(kept: Any, terms: Plan, stage: Folder) -> list[BlockDigest]:
-    """The digests that a stage keeps. Raises: FileError (damaged)."""
-    try:
-        listed = [(operator.index(rows), bytes.fromhex(digest)) for rows, digest in kept["digests"]]
-    except (KeyError, TypeError, ValueError):
-        raise FileError(f"{SEALED} in {stage.place} is damaged") from None
-    return [BlockDigest(terms.key, "", j, rows, digest) for j, (rows, digest) in enumerate(listed)]
+    return key.seal(mechanism, digests, **_size(terms, stage, digests))
 
 
 def _size(terms: Plan, stage: Folder, digests: list[BlockDigest]) -> dict[str, Any]:

@@ -26,12 +26,13 @@ Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]
 
 
 @contextmanager
-def atomic_write(path: Path, record: str | None = None, *, found: Found) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path, record: str | None = None, *, found: Found, private: bool = False) -> Iterator[IO[bytes]]:
     """Yield a private file that becomes `path` if the block ends without an exception.
 
     record: this text becomes `path`.json just before.
     found: what becomes of a `path` that is there: "refuse" it, "replace" it, "keep" it if it is
         equal, or "compare" them, and write nothing.
+    private: whether `path` stays for its owner alone.
     Raises: FileError (a file that is there already and may not or cannot be replaced, or is
         another; a full disk).
     """
@@ -46,7 +47,7 @@ def atomic_write(path: Path, record: str | None = None, *, found: Found) -> Iter
             if found == "compare" or (found == "keep" and path.exists()):
                 _compare(file, path, record, beside)
                 return
-            _finish(file, path.parent)
+            _finish(file, path.parent, private=private)
             if record is None:
                 _place(file, path, found=found)
             else:
@@ -153,10 +154,10 @@ def _nameless(directory: Path, mode: int) -> int | None:
     return None
 
 
-def _finish(file: IO[bytes], directory: Path) -> None:
-    """Flush a file to the disk, with the permissions of a new file."""
+def _finish(file: IO[bytes], directory: Path, *, private: bool = False) -> None:
+    """Flush a file to the disk, with the permissions of a new file, or its owner's alone."""
     file.flush()
-    os.fchmod(file.fileno(), _permissions(directory))
+    os.fchmod(file.fileno(), 0o600 if private else _permissions(directory))
     os.fsync(file.fileno())
 
 

@@ -15,7 +15,7 @@ import pytest
 import visits
 
 import dpfast
-from dpfast import FileError, jobs
+from dpfast import OtherInputError, jobs
 from dpfast.jobs import tasks
 
 COVERS = ("dpfast/jobs", "dpfast/release/seal.py", "dpfast/release/key.py", "examples/with_ray.py", "tests/faulted.py")
@@ -45,7 +45,7 @@ def logged(engine: Any, rows: Any, home: Path) -> dict[str, int]:
     mechanism = visits.mechanism("known", counts)
     jobs.release(counts, mechanism, ledger=None, to=home / "logs.out", resume=True, **how)
     (home / "logs.stage" / tasks.name_of(0)).write_bytes(b"damaged")
-    with pytest.raises(FileError, match="damaged"):
+    with pytest.raises(OtherInputError, match="changed after it was frozen"):
         jobs.verify(home / "logs.out", counts, mechanism, **how)
     secrets = [bytes(master), *faulted.key_bytes(key)]
 
