@@ -426,9 +426,18 @@ def test_it_is_released_by_what_was_made_for_it(mechanism) -> None:
     out = np.empty(3, np.int32)
     assert BOUNDED.release(mechanism, out=out, lower=0, upper=2) is out
     assert ((out >= 0) & (out <= 2)).all()
-    key = Key.generate().derive("visits")
-    first = BOUNDED.release(mechanism, key=key)
-    assert (first == mechanism.release(BOUNDED.counts, key=key, resume=True)).all()
+
+
+def test_a_key_releases_what_was_chosen_under_one() -> None:
+    """Chosen anew at each try, rows that a cap leaves out would make it another input: that tells."""
+    rows, key = (["a", "b", "a"], [1, 1, 2]), Key.generate().derive("visits")
+    caps = {"domain": ["a", "b"], "max_partitions": 1, "max_per_partition": 1}
+    mechanism = DiscreteLaplace(1, 1)
+    with pytest.raises(ParameterError, match=r"bounded_histogram\(…, key=key\)"):
+        bounded_histogram(*rows, **caps).release(mechanism, key=key)
+    first = bounded_histogram(*rows, **caps, key=key).release(mechanism, key=key)
+    again = bounded_histogram(*rows, **caps, key=key).release(mechanism, key=key, resume=True)
+    assert (first == again).all()
 
 
 LESS = "must be made for {} of at least {}, got one for {}: its noise must hide what one unit can change"

@@ -117,8 +117,9 @@ class BoundedHistogram(_Counted):
 
         Returns: int64, one for each key, in the order of the domain.
         Raises: DTypeError; ParameterError (also a mechanism made for less, for no sensitivity, or
-            for another adjacency or unit; keys without a domain, which only `thresholded` hides);
-            what the release raises. Nothing is charged then, and nothing drawn.
+            for another adjacency or unit; keys without a domain, which only `thresholded` hides;
+            a key, for counts whose rows were chosen without one); what the release raises. Nothing
+            is charged then, and nothing drawn.
         Privacy: spends what the mechanism's guarantee says.
 
         >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
@@ -132,6 +133,8 @@ class BoundedHistogram(_Counted):
         made: Any = mechanism  # its sensitivity may be a number
         refuse_less(self.sensitivity, made.sensitivity, made.adjacency, made.unit)
         if isinstance(key := options.get("key"), ReleaseKey) and key.terms is None:  # else who counted has named them
+            if self.terms is not None and self.terms.key is None:  # a later try would choose anew, and tell of caps
+                raise ParameterError("key must be that of the choice of rows, too: bounded_histogram(…, key=key)")
             options["key"] = key._naming(self._named(key))  # noqa: SLF001
         if ledger is None:
             return mechanism.release(self.counts, **options)
