@@ -72,7 +72,7 @@ class DataDependentError(DpfastError):
 
 
 class UnusableValuesError(ParameterError, DataDependentError):
-    """Values that the mechanism does not take, such as a NaN or a null.
+    """Values that the mechanism does not take, such as a NaN or a null, or a cell of a file.
 
     It tells that there is one. Nothing was charged or drawn. A public `missing=` avoids it.
 

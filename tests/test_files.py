@@ -23,7 +23,7 @@ from table_files import csv_file, read, store
 
 import dpfast
 from dpfast.cli import main
-from dpfast.errors import FileError, ParameterError
+from dpfast.errors import FileError, ParameterError, UnusableValuesError
 from dpfast.tables import array_file, arrow_file, files, readers
 
 SECRET = "918273645"  # a count that no message may quote
@@ -72,7 +72,7 @@ def test_csv_becomes_parquet_with_strings(tmp_path) -> None:
 
 def test_csv_cut_short_leaves_no_output(tmp_path) -> None:
     source = csv_file(tmp_path, f'count,x\n{SECRET},1\n5,"2')
-    with pytest.raises(FileError, match="inside a quoted field"):
+    with pytest.raises(UnusableValuesError, match="inside a quoted field"):
         copied(source, tmp_path / "out.csv", ["count"])
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
@@ -209,7 +209,7 @@ def test_pandas_reads_the_column_as_it_is_now(tmp_path) -> None:
 @pytest.mark.parametrize("end", [".parquet", ".arrow"])
 def test_nulls_are_refused(tmp_path, end) -> None:
     store(pa.table({"count": pa.array([int(SECRET), None])}), tmp_path / f"in{end}")
-    with pytest.raises(FileError, match=r"column 'count' of .* holds nulls") as caught:
+    with pytest.raises(UnusableValuesError, match=r"column 'count' of .* holds nulls") as caught:
         copied(tmp_path / f"in{end}", tmp_path / f"out{end}", ["count"])
     assert SECRET not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == [f"in{end}"]
@@ -418,7 +418,9 @@ def test_absent_values_need_a_stand_in(tmp_path, end, odd) -> None:
         csv_file(tmp_path, f"x,y\n{SECRET},1\n{'' if odd is None else odd},2\n")
     else:
         store(pa.table({"x": pa.array([float(SECRET), odd], from_pandas=False)}), source)
-    with pytest.raises(FileError, match="holds NaN, an infinity, a null or an empty cell: --missing") as caught:
+    with pytest.raises(
+        UnusableValuesError, match="holds NaN, an infinity, a null or an empty cell: --missing"
+    ) as caught:
         copied_reals(source, tmp_path / f"out{end}", columns)
     assert SECRET not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == [f"in{end}"]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line; each command has a file of its name.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or parameters, 130 interrupted. A release, ledger or key
-that is made is done, whether or not anybody hears of it. What only prints fails if it cannot.
+Exit codes: 0 done, 1 failed, 2 wrong usage or parameters, 130 interrupted. No private value decides
+on 2. A release, ledger or key that is made is done, whether or not anybody hears of it. What only
+prints fails if it cannot.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from dpfast.cli.ledger import ledger
 from dpfast.cli.options import InOrder
 from dpfast.cli.privatize import privatize, verify
 from dpfast.cli.selftest import selftest
-from dpfast.errors import DpfastError, DTypeError, ParameterError, WeakGuaranteeWarning
+from dpfast.errors import DataDependentError, DpfastError, DTypeError, ParameterError, WeakGuaranteeWarning
 
 MOMENT = 0.01  # seconds
 UNPRINTED = "cannot write standard output: {}"
@@ -105,7 +106,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         message = _in_flags(str(error))
         if list(arguments or sys.argv[1:])[:1] == ["ledger"]:
             message = message.removesuffix("; nothing was released")  # nothing was to be
-        return _failed(message, 2 if isinstance(error, (ParameterError, DTypeError)) else 1)
+        public = isinstance(error, (ParameterError, DTypeError)) and not isinstance(error, DataDependentError)
+        return _failed(message, 2 if public else 1)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRAS:

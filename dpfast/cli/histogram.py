@@ -482,6 +482,7 @@ class Release(NamedTuple):
 def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str | None) -> None:
     from dpfast.tables import cells as table
     from dpfast.tables.rows import Columns, Rows
+    from dpfast.tables.source import cells_decide
     from dpfast.tables.streams import PIPE, check_format
 
     given, source, target, metadata = asked.given, options["source"], options["target"], options["metadata"]
@@ -499,7 +500,8 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     table.checked(target, **sink)
     rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")), style, form)
     refuse_inside(source, "ROWS", {"OUT": target, "--metadata": metadata, "--report": report})
-    typed = asked.cells.typed(rows.kinds) if asked.cells else []
+    with cells_decide(rows.format):
+        typed = asked.cells.typed(rows.kinds) if asked.cells else []
     release = Release(asked, rows, typed, ledger, key, resume, options["threads"])
     about, counted = release.about(), _counted(release, quiet=options["quiet"])
     noisy: list[Any] = []

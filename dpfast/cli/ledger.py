@@ -14,7 +14,7 @@ import click
 import dpfast
 from dpfast import terminal
 from dpfast.cli.options import InOrder, Number, number, picture_file, sharing
-from dpfast.errors import FileError
+from dpfast.errors import FileError, UnusableValuesError
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -41,7 +41,7 @@ def charge_stays(ledger: dpfast.Ledger | None, paid: Callable[[], bool | None], 
     """
     try:
         yield
-    except (FileError, KeyboardInterrupt) as error:
+    except (FileError, UnusableValuesError, KeyboardInterrupt) as error:
         if ledger is None or (charged := paid()) is False:
             raise
         stays = f"the charge in {ledger.path} stays" if charged else f"a charge in {ledger.path}, if made, stays"

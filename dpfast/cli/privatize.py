@@ -238,6 +238,7 @@ def _run(
         style=style,
         form=form,
         dtype=np.dtype(dtype) if dtype else None,
+        within=clamp is not None and min(clamp) >= -(2**53) and max(clamp) <= 2**53,
     )
     spent = {name: value for name, value in figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
     about = _record(mechanism, spent, ledger, len(table.chosen))

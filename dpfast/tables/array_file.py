@@ -16,7 +16,7 @@ import pyarrow as pa
 from dpfast.errors import FileError, ParameterError
 from dpfast.release.arrays import INT64, RealArray
 from dpfast.tables import numbers
-from dpfast.tables.source import Column, Passing, PassingText, Piece, Wanted, finite, reading, usable
+from dpfast.tables.source import Column, Passing, PassingText, Piece, Wanted, reading, reals, usable
 from dpfast.tables.streams import ZIP_ERRORS, Form, size_of, states
 
 ELEMENTS = 1 << 17  # an array is read in so many: a megabyte, which stays in a cache
@@ -76,10 +76,10 @@ class NpySource:
     def _usable(self, cells: Column) -> Column:
         if cells.dtype.kind != "f":
             return cells
-        reals, missing = cast("RealArray", cells), self.wanted.missing
+        what, values = str(self.path), cast("RealArray", cells)
         if self.wanted.real:
-            return finite(str(self.path), reals, missing)
-        return numbers.whole(reals, str(self.path), missing)
+            return reals(what, values, self.wanted, rounded=False)
+        return numbers.whole(values, what, self.wanted.missing)
 
     def _member(self) -> zipfile.ZipInfo:
         """The one array of an archive, or the one that is named."""

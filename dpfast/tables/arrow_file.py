@@ -19,7 +19,19 @@ from dpfast.tables import numbers, passed
 from dpfast.tables.held import check_width, in_parts
 from dpfast.tables.passing_values import PassingValues
 from dpfast.tables.readers import Reader
-from dpfast.tables.source import Column, Passing, Piece, Wanted, divided, finite, places, reading, sorting, usable
+from dpfast.tables.source import (
+    Column,
+    Passing,
+    Piece,
+    Wanted,
+    cells_decide,
+    divided,
+    places,
+    reading,
+    reals,
+    sorting,
+    usable,
+)
 from dpfast.tables.streams import Form, size_of, states
 from dpfast.tables.text_format import TextFormat
 
@@ -43,12 +55,13 @@ class ArrowSource:
         sizes = [size_of(each) for each in reader.paths]
         self.size = None if None in sizes else sum(cast("list[int]", sizes))
         there = f"there are {', '.join(map(repr, self.schema.names)) or 'none'}"
-        self.places = places(self.schema.names, wanted.columns, there)
+        with cells_decide(form.format):
+            self.places = places(self.schema.names, wanted.columns, there)
+            for field in map(self.schema.field, self.places):
+                usable(f"column {field.name!r}", *_kinds(field.type), wanted.real, field.type)
         self.chosen, self.passed = divided(self.schema.names, self.places)
         self.sort_by = sorting(self.schema.names, self.chosen, wanted.sort_by, there)
         self.notes = passed.notes(self.schema)
-        for field in map(self.schema.field, self.places):
-            usable(f"column {field.name!r}", *_kinds(field.type), wanted.real, field.type)
         kinds = [_plain(self.schema.field(place).type) for place in self.places]
         self.dtypes = [wanted.dtype or (_real_dtype(kind) if wanted.real else INT64) for kind in kinds]
         self.raw = self.schema  # the file's own
@@ -129,10 +142,11 @@ class ArrowSource:
         kind = column.type
         if self.wanted.real:
             if kind in TEXTS:
-                return finite(what, numbers.reals(pc.fill_null(column, ""), what, self.style), missing)
+                return reals(what, numbers.reals(pc.fill_null(column, ""), what, self.style), self.wanted)
+            rounded = pa.types.is_decimal(kind) or self.form.format == "JSON lines"
             if pa.types.is_decimal(kind):
                 column = column.cast(pa.float64())
-            return finite(what, column.to_numpy(zero_copy_only=False), missing)  # with NaN for nulls
+            return reals(what, column.to_numpy(zero_copy_only=False), self.wanted, rounded=rounded)  # NaN for nulls
         if kind in TEXTS:
             return numbers.counts(pc.fill_null(column, ""), what, self.style, missing)
         if pa.types.is_floating(kind):

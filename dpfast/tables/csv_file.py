@@ -12,7 +12,7 @@ from blake3 import blake3
 from dpfast.errors import ParameterError
 from dpfast.release.arrays import FLOAT64, INT64
 from dpfast.tables.csv_text import CsvText, Records
-from dpfast.tables.source import Column, Passing, PassingText, Piece, Wanted, divided, finite, places, reading, sorting
+from dpfast.tables.source import Column, Passing, PassingText, Piece, Wanted, divided, places, reading, reals, sorting
 from dpfast.tables.streams import PIPE, Form, size_of, states
 from dpfast.tables.text_format import TextFormat
 
@@ -60,7 +60,6 @@ class CsvSource:
         return blake3(sealed + self.text.codec.encode()).digest() + head if sealed else head
 
     def _cells(self, records: Records, place: int) -> Column:
-        missing = self.wanted.missing
         if not self.wanted.real:
-            return records.counts(place, missing)
-        return finite(f"column {self.text.names[place]!r} of {self.text.what}", records.reals(place), missing)
+            return records.counts(place, self.wanted.missing)
+        return reals(f"column {self.text.names[place]!r} of {self.text.what}", records.reals(place), self.wanted)

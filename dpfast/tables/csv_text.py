@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpfast.errors import FileError
+from dpfast.errors import FileError, UnusableValuesError
 from dpfast.release.arrays import CountArray, RealArray
 from dpfast.tables import numbers
 from dpfast.tables.held import check_width
@@ -117,7 +117,7 @@ class CsvText:
                 rest = rest[stop:]
             elif len(rest) > LONGEST_RECORD:
                 most = f"{LONGEST_RECORD >> 20} MiB"
-                raise FileError(f"{self.what} holds a record of more than {most}: an unclosed quote?")
+                raise UnusableValuesError(f"{self.what} holds a record of more than {most}: an unclosed quote?")
         if rest:
             yield rest, self._field_ends(rest, final=True)
 
@@ -127,7 +127,7 @@ class CsvText:
         quoted = np.logical_xor.accumulate(quotes)
         ends = np.flatnonzero(((text == comma) | (text == NEWLINE)) & ~quoted)[1:]
         if final and quoted[-1]:
-            raise FileError(f"{self.what} ends inside a quoted field: cut short?")
+            raise UnusableValuesError(f"{self.what} ends inside a quoted field: cut short?")
         if not final:
             ends = ends[ends <= len(data)]
             lines = np.flatnonzero(text[ends] == NEWLINE)
@@ -138,7 +138,7 @@ class CsvText:
         beside = text[np.where(quoted[at], at - 1, at + 1)]
         returns = np.flatnonzero((text[:stop] == RETURN) & ~quoted[:stop])
         if not np.isin(beside, (comma, NEWLINE, RETURN, QUOTE)).all() or (text[returns + 1] != NEWLINE).any():
-            raise FileError(f"{self.what} holds a quote or a carriage return where RFC 4180 allows none")
+            raise UnusableValuesError(f"{self.what} holds a quote or a carriage return where RFC 4180 allows none")
         return ends - 1
 
 
@@ -149,7 +149,7 @@ class Records:
         width, text = len(names), np.frombuffer(block + b"\n", np.uint8)
         last = (np.arange(ends.size) + 1) % width == 0
         if ends.size % width or ((text[ends] == NEWLINE) != last).any():
-            raise FileError(
+            raise UnusableValuesError(
                 f"{source.what} must have as many fields in every row as in its header ({width}), and no blank line"
             )
         starts, stops = np.concatenate(([0], ends[:-1] + 1)), ends - (last & (text[ends - 1] == RETURN))

@@ -53,6 +53,7 @@ def open_source(
     style: TextFormat = STYLE,
     form: str | None = None,
     dtype: np.dtype[Any] | None = None,
+    within: bool = False,
 ) -> Source:
     """Open an input file and check its columns; their cells are checked as they are read.
 
@@ -62,10 +63,10 @@ def open_source(
     sort_by: other columns, which give the order of the rows; the table is then held in memory.
     keep_metadata: whether all metadata passes, and not only what types need. style: how a text is
     read. form: the format of a file whose name says none. dtype: of the noisy cells, if not their
-    own.
+    own. within: whether a clamp lies within 2**53.
     """
     found = streams.form(path, form) if not path.is_dir() else Form("Parquet")
-    wanted = Wanted(columns, real, missing, sort_by, dtype)
+    wanted = Wanted(columns, real, missing, sort_by, dtype, within)
     if path != PIPE and not (path.is_file() or path.is_dir()):  # opening a pipe waits until somebody writes to it
         raise ParameterError(f"{path} is no regular file: give - and what a pipe gives, or write it to a file first")
     if path == PIPE and found.format not in streams.TEXTS:
@@ -77,14 +78,14 @@ def open_source(
             return CsvSource(path, wanted, style.named(found.format), found)
         if found.format in {"npy", "npz"}:
             return NpySource(path, wanted, found)
-        return ArrowSource(path, wanted, keep_metadata, found, _reader(path, found, style), style.named("CSV"))
+        return ArrowSource(path, wanted, keep_metadata, found, _reader(path, found, style, wanted), style.named("CSV"))
 
 
-def _reader(path: Path, form: Form, style: TextFormat) -> Reader:
+def _reader(path: Path, form: Form, style: TextFormat, wanted: Wanted) -> Reader:
     if path.is_dir():
         return ParquetFolder(path)
     if form.format == "JSON lines":
-        return JsonLines(path, form, style)
+        return JsonLines(path, form, style, dict.fromkeys(wanted.columns, pa.float64() if wanted.real else pa.int64()))
     return Parquet(path) if form.format == "Parquet" else ArrowFile(path)
 
 

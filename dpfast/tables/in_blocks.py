@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from dpfast.errors import FileError
+from dpfast.errors import UnusableValuesError
 from dpfast.release.arrays import UINT64
 from dpfast.release.blocks import BLOCK
 
@@ -56,7 +56,9 @@ def _joined(parts: Sequence[Column]) -> Column:
     kinds = {part.dtype for part in parts}
     if UINT64 in kinds and len(kinds) > 1:
         if any(part.size and part.dtype != UINT64 and part.min() < 0 for part in parts):
-            raise FileError("a column holds numbers below 0 and others of 2**63 or more, and no block can hold both")
+            raise UnusableValuesError(
+                "a column holds numbers below 0 and others of 2**63 or more, and no block can hold both"
+            )
         parts = [part.astype(UINT64) for part in parts]
     return np.concatenate(parts)
 

@@ -2,6 +2,7 @@
 """Numbers as texts write them: public rules about the text of a cell alone (docs/files.md).
 
 A message names the rule that a cell breaks and the option that helps, never a cell or its place.
+That a cell breaks one is private, so it is an UnusableValuesError.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpfast.errors import FileError
+from dpfast.errors import UnusableValuesError
 from dpfast.release.arrays import CountArray, RealArray
 from dpfast.tables.text_format import SPACES, THOUSANDS, TextFormat
 
@@ -35,7 +36,7 @@ def counts(text: pa.Array, where: str, style: TextFormat, missing: int | None = 
         with suppress(pa.ArrowInvalid):
             found: CountArray = text.cast(pa.string()).cast(kind).to_numpy(zero_copy_only=False)
             return found
-    raise FileError(f"{where} must hold numbers that fit in int64 or in uint64")
+    raise UnusableValuesError(f"{where} must hold numbers that fit in int64 or in uint64")
 
 
 def reals(text: pa.Array, where: str, style: TextFormat) -> RealArray:
@@ -49,7 +50,9 @@ def reals(text: pa.Array, where: str, style: TextFormat) -> RealArray:
         good = f"^[+-]?(([0-9]+|{part}){point}?[0-9]*|{point}[0-9]+)([eE][-+]?[0-9]+)?$"
         bad = text.filter(pc.invert(pc.or_(absent, pc.match_substring_regex(text, good))))
         if len(bad):
-            raise FileError(f"{where} must hold decimal numbers such as -1.5 or 2e3, and holds {_broken(bad, style)}")
+            raise UnusableValuesError(
+                f"{where} must hold decimal numbers such as -1.5 or 2e3, and holds {_broken(bad, style)}"
+            )
         text = _parted(text, style)
         text = pc.replace_substring(text, ",", ".") if style.point == "," else text
     values: RealArray = (
@@ -63,14 +66,14 @@ def whole(values: RealArray, where: str, missing: int | None = None) -> CountArr
     absent = np.isnan(values)
     if absent.any():
         if missing is None:
-            raise FileError(f"{where} holds NaN or a null where a count is needed: {PUBLIC}")
+            raise UnusableValuesError(f"{where} holds NaN or a null where a count is needed: {PUBLIC}")
         values = np.where(absent, 0, values)
     if not (np.abs(values) < EXACT).all():
-        raise FileError(
+        raise UnusableValuesError(
             f"{where} holds doubles of 2**53 or more, which no longer hold every whole number: use integers"
         )
     if (values != np.trunc(values)).any():
-        raise FileError(f"{where} holds numbers with something behind the point: {FOR_REALS}")
+        raise UnusableValuesError(f"{where} holds numbers with something behind the point: {FOR_REALS}")
     found: CountArray = values.astype(np.int64)
     return found if missing is None else np.where(absent, missing, found)
 
@@ -80,21 +83,21 @@ def of_decimals(column: pa.Array, where: str) -> pa.Array:
     try:
         column = column.cast(pa.decimal256(76, 0))
     except pa.ArrowInvalid:
-        raise FileError(f"{where} holds numbers with something behind the point: {FOR_REALS}") from None
+        raise UnusableValuesError(f"{where} holds numbers with something behind the point: {FOR_REALS}") from None
     for kind in (pa.int64(), pa.uint64()):
         with suppress(pa.ArrowInvalid):
             return column.cast(kind)
-    raise FileError(f"{where} must hold numbers that fit in int64 or in uint64")
+    raise UnusableValuesError(f"{where} must hold numbers that fit in int64 or in uint64")
 
 
 def filled(column: pa.Array, where: str, missing: int | None) -> pa.Array:
     """Integers with `missing` for nulls."""
     if missing is None:
-        raise FileError(f"{where} holds nulls, where every count is needed: {PUBLIC}")
+        raise UnusableValuesError(f"{where} holds nulls, where every count is needed: {PUBLIC}")
     try:
         return column.fill_null(pa.scalar(missing, column.type))
     except (pa.ArrowInvalid, OverflowError):
-        raise FileError(f"--missing must be a number of the type of {where}, {column.type}") from None
+        raise UnusableValuesError(f"--missing must be a number of the type of {where}, {column.type}") from None
 
 
 def _whole(text: pa.Array, where: str, style: TextFormat, missing: int | None) -> pa.Array:
@@ -108,7 +111,7 @@ def _whole(text: pa.Array, where: str, style: TextFormat, missing: int | None) -
         good = pc.and_(good, pc.invert(pc.match_substring_regex(text, r"^[+-]?[0-9]{1,3}\.000$")))
     bad = text.filter(pc.invert(good))
     if len(bad):
-        raise FileError(f"{where} must hold whole numbers, and holds {_broken(bad, style, counts=True)}")
+        raise UnusableValuesError(f"{where} must hold whole numbers, and holds {_broken(bad, style, counts=True)}")
     text = _parted(text, style)
     return pc.replace_substring_regex(text, rf"{point}0*$", "")
 
@@ -117,7 +120,7 @@ def _trimmed(text: pa.Array, where: str) -> pa.Array:
     try:
         return pc.utf8_trim(text.cast(pa.string()), characters=f"\t{SPACES}")
     except pa.ArrowInvalid:
-        raise FileError(
+        raise UnusableValuesError(
             f"{where} must hold numbers, and holds bytes that are no utf-8: --encoding would name another"
         ) from None
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import mmap
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
-from dpfast.errors import FileError, ParameterError
+from dpfast.errors import FileError, ParameterError, UnusableValuesError
 from dpfast.tables.held import in_parts, rows_held, texts_of
 from dpfast.tables.streams import PIPE, Form, opened, what_is
 from dpfast.tables.text_format import TextFormat
@@ -162,11 +162,17 @@ def _check_whole(folder: Path, files: Sequence[Path]) -> None:
 
 
 class JsonLines:
-    """Objects, one a line. The first lines say which keys there are, and of which kind."""
+    """Objects, one a line. The first lines say which keys there are, and of which kind.
+
+    Whatever is refused may be so for a private cell: nobody can tell where pyarrow failed.
+    """
 
     codec, copy = "snappy", None
 
-    def __init__(self, path: Path, form: Form, style: TextFormat) -> None:
+    def __init__(
+        self, path: Path, form: Form, style: TextFormat, numbers: Mapping[str, pa.DataType] | None = None
+    ) -> None:
+        """numbers: the kinds as which columns of private numbers are read, whatever these are."""
         self.path, self.paths, self._form, self._style = path, [path], form, style
         texts = self._texts()
         first = next(texts)
@@ -174,8 +180,11 @@ class JsonLines:
         with _one_shape(path):
             schema = pajson.read_json(io.BytesIO(first)).schema if first.strip() else pa.schema([])
         if not schema.names:
-            raise FileError(f'{what_is(path)} is empty: a line must be an object such as {{"city": "Oslo", "n": 7}}')
-        self.schema = pa.schema([field.with_type(_kept(field.type)) for field in schema])
+            raise UnusableValuesError(
+                f'{what_is(path)} is empty: a line must be an object such as {{"city": "Oslo", "n": 7}}'
+            )
+        kinds = numbers or {}
+        self.schema = pa.schema([field.with_type(_read_as(field, kinds.get(field.name))) for field in schema])
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
         texts = self._begun or _Joined(b"", self._texts())
@@ -200,7 +209,9 @@ class JsonLines:
                     _refuse_odd(self.path, text)
                     yield text
                 elif len(rest) > LONGEST:
-                    raise FileError(f"{what_is(self.path)} must hold an object a line, of at most {LONGEST >> 20} MiB")
+                    raise UnusableValuesError(
+                        f"{what_is(self.path)} must hold an object a line, of at most {LONGEST >> 20} MiB"
+                    )
             _refuse_odd(self.path, rest)
             yield rest
 
@@ -208,18 +219,20 @@ class JsonLines:
 def _refuse_odd(path: Path, lines: bytes) -> None:
     """Refuse what ends the process within pyarrow: null instead of an object, and deep nesting.
 
-    Raises: FileError.
+    Raises: UnusableValuesError.
     """
     if NO_OBJECT.search(lines):
-        raise FileError(f"{what_is(path)} must hold an object a line, and a line begins with no brace")
+        raise UnusableValuesError(f"{what_is(path)} must hold an object a line, and a line begins with no brace")
     if _flat(lines):
         return
     text = np.frombuffer(QUOTED.sub(b"", lines) + b"\n", np.uint8)
     depth = (np.isin(text, OPENING).astype(np.int32) - np.isin(text, CLOSING)).cumsum()
     if depth.min() < 0 or depth[text == NEWLINE].any():  # pyarrow goes on in the next line
-        raise FileError(f"{what_is(path)} must hold an object a line, and a line ends within one, or behind it")
+        raise UnusableValuesError(
+            f"{what_is(path)} must hold an object a line, and a line ends within one, or behind it"
+        )
     if depth.max() > DEEPEST:
-        raise FileError(f"{what_is(path)} must hold objects and lists of at most {DEEPEST} levels")
+        raise UnusableValuesError(f"{what_is(path)} must hold objects and lists of at most {DEEPEST} levels")
 
 
 def _flat(lines: bytes) -> bool:
@@ -252,6 +265,14 @@ class _Joined(io.RawIOBase):
         return found
 
 
+def _read_as(found: pa.Field, number: pa.DataType | None) -> pa.DataType:
+    """The kind as which a column is read. number: that of its numbers, if it has a public one."""
+    kind = _kept(found.type)
+    if number is None or kind == pa.string() or (kind == pa.float64() and number == pa.int64()):
+        return kind  # counts may be written as texts, or as 5.0
+    return number
+
+
 def _kept(kind: pa.DataType) -> pa.DataType:
     """Dates stay the texts that they are."""
     if pa.types.is_timestamp(kind):
@@ -269,7 +290,7 @@ def _one_shape(path: Path) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid:
-        raise FileError(
+        raise UnusableValuesError(
             f"{what_is(path)} must hold an object a line, all with the keys, once each, and the kinds of value of "
             "the first lines; its end may be missing, too"
         ) from None

@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.errors import DpfastError, FileError, ParameterError, UnusableValuesError
 from dpfast.release.arrays import INT64_ENDS
 from dpfast.tables.arrow_reader import ArrowFile
 from dpfast.tables.csv_text import CsvText, Records
 from dpfast.tables.domain import HELD, is_moment, is_text, numbers
 from dpfast.tables.held import NO_MEMORY, check_width
 from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder
+from dpfast.tables.source import cells_decide
 from dpfast.tables.streams import PIPE, Form, form, states
 from dpfast.tables.text_format import TextFormat
 
@@ -53,7 +54,10 @@ class Columns(NamedTuple):
 
 
 class Rows:
-    """Files of rows that are open, with checked columns. kinds: the types of the keys."""
+    """Files of rows that are open, with checked columns.
+
+    format: theirs. kinds: the types of the keys.
+    """
 
     def __init__(self, path: Path, columns: Columns, style: TextFormat | None = None, given: str | None = None) -> None:
         """style: how texts are read. given: the format of what has no name for it.
@@ -65,13 +69,13 @@ class Rows:
         with _reading(path):
             files = _files(path)
         forms = [form(file, given) for file in files]
-        self._format = _one_format(path, forms)
+        self.format = _one_format(path, forms)
         with _reading(self.path):
             self._state = states(files)
             self._texts: list[CsvText] = []
             self._tables: Sequence[Table] = ()
-            if self._format in TEXTS:
-                how = (style or TextFormat()).named(self._format)
+            if self.format in TEXTS:
+                how = (style or TextFormat()).named(self.format)
                 self._texts = [CsvText(file, how, of.codec) for file, of in zip(files, forms, strict=True)]
                 for text in self._texts:
                     hint = how.hint(text.header.decode("utf-8", "replace"))
@@ -79,11 +83,12 @@ class Rows:
                     _places(text.names, columns, f"the header of {text.what} has {fields}")
                 self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
                 return
-            self._tables = _opened(path, files, forms, style or TextFormat())
-            for table in self._tables:
-                check_width(path, len(table.schema))
-                self._check_schema(table.schema)
-            _refuse_other_kinds(path, [table.schema for table in self._tables], columns)
+            self._tables = _opened(path, files, forms, style or TextFormat(), columns.value)
+            with cells_decide(self.format):
+                for table in self._tables:
+                    check_width(path, len(table.schema))
+                    self._check_schema(table.schema)
+                _refuse_other_kinds(path, [table.schema for table in self._tables], columns)
 
     def _check_schema(self, schema: pa.Schema) -> None:
         columns = self.columns
@@ -96,7 +101,8 @@ class Rows:
     def batches(self) -> Iterator[dict[str, pa.Array]]:
         """The columns by name, in batches: keys and units with nulls where a cell is empty.
 
-        Raises: FileError (a change of the files is said before what else it may have led to).
+        Raises: FileError (a change of the files is said before what else it may have led to),
+            UnusableValuesError.
         """
         try:
             with _reading(self.path):
@@ -106,7 +112,7 @@ class Rows:
                     for each in there[1:]:
                         kept = pc.and_(kept, each)
                     yield cells if pc.all(kept).as_py() else {name: cell.filter(kept) for name, cell in cells.items()}
-        except FileError:
+        except DpfastError:
             self.must_be_the_same()
             raise
 
@@ -142,10 +148,13 @@ class Rows:
 Table: TypeAlias = JsonLines | ArrowFile | Parquet | ParquetFolder
 
 
-def _opened(path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat) -> Sequence[Table]:
+def _opened(
+    path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat, value: str | None
+) -> Sequence[Table]:
     """The tables of a path, of one format: each has a schema, and batches of its columns."""
-    if forms[0].format == "JSON lines":
-        return [JsonLines(file, of, style) for file, of in zip(files, forms, strict=True)]
+    if forms[0].format == "JSON lines":  # whose values are doubles, as those of a CSV: no row decides for others
+        numbers = {} if value is None else {value: pa.float64()}
+        return [JsonLines(file, of, style, numbers) for file, of in zip(files, forms, strict=True)]
     if path == PIPE:
         raise ParameterError(f"ROWS must be a file: {forms[0].format} is not read from its begin to its end, as - is")
     if forms[0].format == "Arrow":
@@ -261,7 +270,9 @@ def _decoded(records: Records, place: int, name: str) -> pa.Array:
     try:
         return text.cast(pa.string())
     except pa.ArrowInvalid:
-        raise FileError(f"column {name!r:.80} of {records.what} must be UTF-8: --encoding would name another") from None
+        raise UnusableValuesError(
+            f"column {name!r:.80} of {records.what} must be UTF-8: --encoding would name another"
+        ) from None
 
 
 def _plain(cells: pa.Array) -> pa.Array:

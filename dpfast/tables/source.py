@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 from blake3 import blake3
 
-from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.errors import DpfastError, FileError, ParameterError, UnusableValuesError
 from dpfast.release.arrays import CountArray, RealArray
 from dpfast.tables.csv_text import Records
 from dpfast.tables.held import NO_MEMORY
+from dpfast.tables.numbers import EXACT
 from dpfast.tables.streams import Form, State, states, what_is
 
 Column: TypeAlias = CountArray | RealArray
@@ -98,13 +99,28 @@ class Source(Protocol):
 
 
 class Wanted(NamedTuple):
-    """What a release takes from a file, as `open_source` is told."""
+    """What a release takes from a file, as `open_source` is told.
+
+    within: whether a clamp lies within 2**53, up to where a double holds every whole number.
+    """
 
     columns: Sequence[str]
     real: bool = False
     missing: int | bool | None = None
     sort_by: Sequence[str] = ()
     dtype: np.dtype[Any] | None = None
+    within: bool = False
+
+
+@contextmanager
+def cells_decide(form: str) -> Iterator[None]:
+    """Within, a refusal of a column by its name or type is private where cells decide these."""
+    try:
+        yield
+    except ParameterError as error:
+        if form != "JSON lines":
+            raise
+        raise UnusableValuesError(str(error)) from None
 
 
 @contextmanager
@@ -173,9 +189,22 @@ def usable(what: str, is_integer: bool, is_real: bool, real: bool, held: object)
     raise ParameterError(f"{what} must hold {wanted}, and holds {held}{hint}")
 
 
-def finite(what: str, values: RealArray, missing: object) -> RealArray:
-    if not missing and not np.isfinite(values).all():
-        raise FileError(
+def reals(what: str, values: RealArray, wanted: Wanted, *, rounded: bool = True) -> RealArray:
+    """Real values, if they are what a mechanism takes. rounded: from other numbers, to doubles.
+
+    Beyond 2**53 two whole numbers may come to lie farther apart so than they did. Ends of a clamp
+    below it take them in.
+
+    Raises: UnusableValuesError.
+    """
+    is_number = np.isfinite(values)
+    if not wanted.missing and not is_number.all():
+        raise UnusableValuesError(
             f"{what} holds NaN, an infinity, a null or an empty cell: --missing would put a public number in their place"
+        )
+    if rounded and not wanted.within and (is_number & (np.abs(values) >= EXACT)).any():
+        raise UnusableValuesError(
+            f"{what} must hold numbers below 2**53, for a double rounds larger ones: "
+            "--clamp with ends up to 2**53 takes them in, and a float64 column of Parquet or Arrow holds doubles"
         )
     return values

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from dpfast.errors import FileError, ParameterError
+from dpfast.errors import FileError, ParameterError, UnusableValuesError
 from dpfast.tables.streams import PIPE, Opened, refuse_packed
 
 MARKS = {  # the byte order mark of each encoding; the longer ones first
@@ -119,9 +119,13 @@ class TextFormat:
                     text = decoder.decode(given, final=not given)
                     back = text.encode(codec)
                 except UnicodeError:
-                    raise FileError(f"{what} holds bytes that are no {codec}: --encoding must be another") from None
+                    raise UnusableValuesError(
+                        f"{what} holds bytes that are no {codec}: --encoding must be another"
+                    ) from None
                 if back != (held + given)[: len(back)] or len(held + given) - len(back) != len(decoder.getstate()[0]):
-                    raise FileError(f"{what} would not come back byte for byte from {codec}: write it in utf-8 first")
+                    raise UnusableValuesError(
+                        f"{what} would not come back byte for byte from {codec}: write it in utf-8 first"
+                    )
                 if text or not given:
                     return text.encode()
 
