@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import count
@@ -32,6 +33,7 @@ from dpfast.errors import DataDependentError, DpfastError
 from dpfast.release import seal
 
 PACKAGE = Path(dpfast.__file__).parent
+ROOT = Path(__file__).parents[1]
 N = 1000
 EPSILON = Fraction(1, 10**15)
 LAW = dpfast.DiscreteLaplace(EPSILON, 1)
@@ -758,3 +760,13 @@ def test_no_other_command_takes_a_key() -> None:
         name for name, command in commands.commands.items() for option in command.params if "--key-file" in option.opts
     }
     assert keyed == {"privatize", "histogram", "verify"}
+
+
+def test_what_may_change_is_what_the_page_about_seals_says() -> None:
+    """And nothing else: who makes a parameter free must say so there."""
+    page = " ".join((ROOT / "docs" / "sealed.md").read_text(encoding="utf-8").split())
+    said = page.partition("A later try may change ")[2].partition(" Each cell keeps its noise.")[0]
+    names = {name.lstrip("-").replace("-", "_") for name in re.findall(r"`([\w-]+)`", said)}
+    rows = [(name, row) for door in DOORS for name, row in door.rows.items() if row.verdict == SAME and row.changes]
+    assert {name.lstrip("-").replace("-", "_") for name, _ in rows} - {"target"} == names - {"threads"}
+    assert "the format of OUT" in said  # target
