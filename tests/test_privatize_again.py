@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -681,6 +682,109 @@ def test_verify_refuses_what_cannot_be_drawn_again(release, capsys) -> None:
     failed(capsys, release.run(verb="verify"), "OUT must be the file of a release", expected=2)
     release.keyed = []
     failed(capsys, release.run(verb="verify"), "--key-file must be given", expected=2)
+
+
+# ------------------------------------------------------------------ edits that no size and no time tells
+
+FEW = {"n": [12, 80, 30, 30], "m": [12, 80, 30, 30], "name": ["Lima", "Oslo", "Pune", "Rome"]}
+
+
+def in_rows(*order: int, names: tuple[str, ...] = tuple(FEW)) -> dict[str, list[Any]]:
+    """Rows in another order, in some of their columns."""
+    return {name: [cells[i] for i in order] if name in names else cells for name, cells in FEW.items()}
+
+
+EDITS = {
+    "another count": {**FEW, "n": [13, 80, 30, 30]},
+    "counts are traded": in_rows(1, 0, 2, 3, names=("n",)),
+    "names are traded": in_rows(1, 0, 2, 3, names=("name",)),
+    "names of equal counts are traded": in_rows(0, 1, 3, 2, names=("name",)),
+    "rows are traded": in_rows(0, 1, 3, 2),
+    "names of columns are traded": {"m": FEW["n"], "n": [30, 12, 80, 30], "name": FEW["name"]},
+    "other columns are traded": {"n": FEW["n"], "name": FEW["name"], "m": FEW["m"]},
+    "another count passes": {**FEW, "m": [12, 80, 80, 30]},
+}
+
+
+def written(path: Path, columns: dict[str, list[Any]]) -> None:
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if path.suffix == ".npy":
+        np.save(path, np.array(columns["n"]))
+    elif path.suffix == ".csv":
+        path.write_text("".join(",".join(map(str, row)) + "\n" for row in (columns, *(each.values() for each in rows))))
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    else:
+        store(pa.table(columns), path, compression="none")
+
+
+@pytest.mark.parametrize("end", [*ENDS, ".jsonl"])
+def test_an_edit_that_keeps_size_and_times_is_another_input(tmp_path, capsys, end) -> None:
+    """It is neither released again nor verified; the input as it was still is."""
+    release = Release(tmp_path, end)
+    release.out = tmp_path / "out.csv" if end == ".jsonl" else release.out
+    written(release.source, FEW)
+    assert release.run() == 0
+    made, was = release.bytes(), release.source.stat()
+    for edit, columns in EDITS.items():
+        if end == ".npy" and columns["n"] == FEW["n"]:
+            continue
+        written(release.source, columns)
+        os.utime(release.source, ns=(was.st_atime_ns, was.st_mtime_ns))
+        now = release.source.stat()
+        assert (now.st_size, now.st_mtime_ns, now.st_ino) == (was.st_size, was.st_mtime_ns, was.st_ino), edit
+        failed(capsys, release.run(verb="verify"), "the input is not the one that was reserved")
+        failed(capsys, release.run("--resume"), "the input is not the one that was reserved")
+        assert release.bytes() == made
+    written(release.source, FEW)
+    assert release.run(verb="verify") == 0
+    assert release.charges == 1
+
+
+@pytest.mark.parametrize("end", [".parquet", ".arrow", ".jsonl"])
+def test_a_noised_column_that_lies_elsewhere_keeps_its_noise(tmp_path, end) -> None:
+    """It is told by its name: the place among the columns that pass is no part of a typed input."""
+    release, found = Release(tmp_path, end), []
+    for at, names in enumerate((("n", "m", "name"), ("m", "n", "name"), ("m", "name", "n"))):
+        written(release.source, {name: FEW[name] for name in names})
+        release.out = tmp_path / f"{at}.parquet"
+        assert release.run("--resume") == 0
+        found.append(read(release.out).to_pydict())
+        assert tuple(found[-1]) == names
+    assert found[0] == found[1] == found[2]
+    assert release.charges == 1
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_verify_sees_the_ends_of_a_file_and_each_option(tmp_path, capsys, end) -> None:
+    """A bit of the last bytes; where bytes are compared, of the first and of one between them, too."""
+    release = Release(tmp_path, end)
+    written(release.source, FEW)
+    assert release.run() == 0
+    made = release.out.read_bytes()
+    for at in (-2, -1, *([0, 1, len(made) // 2] if end in {".csv", ".npy"} else [])):
+        for bit in (0, 7):
+            edited = bytearray(made)
+            edited[at] ^= 1 << bit
+            release.out.write_bytes(edited)
+            failed(capsys, release.run(verb="verify"), f"out{re.escape(end)}")
+    release.out.write_bytes(made)
+    assert release.run(verb="verify") == 0
+    for option, other, told in (
+        ("--epsilon", "0.5", "with other parameters of discrete_laplace"),
+        ("--sensitivity", "2", "with other parameters of discrete_laplace"),
+        ("--adjacency", "substitution", "adjacency"),
+        ("--label", f"{LABEL}\u0301", "has none of"),
+    ):
+        words = release.command(verb="verify")
+        if option in words:
+            words[words.index(option) + 1] = other
+        else:
+            words += [option, other]
+        code = main(words)
+        assert code != 0, option
+        failed(capsys, code, told, expected=code)
+    assert (release.out.read_bytes(), release.charges) == (made, 1)
 
 
 # ------------------------------------------------------------------ memory
