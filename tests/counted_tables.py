@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import tiers
 import visits
+import worlds
 from visits import CAPS, KINDS, PHASES, SECRET, at_home, charges, files, job, same
 
 import dpfast
@@ -90,6 +91,21 @@ class OutOfCore:
             one = jobs.bounded_counts(rows, stage=home / f"{name} 1", **how)
             other = self.dp.bounded_counts(self.of(rows), stage=home / f"{name} 2", shards=3, **how)
             assert one.hashes == other.hashes
+
+    def test_each_person_is_one_whatever_the_name_looks_like(self, tmp_path) -> None:
+        """Each keeps one row whoever else is there, and the same as in one process."""
+        home, people, whole = at_home(tmp_path), (*worlds.PEOPLE, ""), []
+        for at, few in enumerate((people, people[::2], people[1::2])):
+            texts = pa.table({"user": [name for name in few * 2 for _ in "abc"], "page": [*"abc"] * 2 * len(few)})
+            how = {"unit": "user", "by": "page", "domain": [*"abc"], "key": key_of(home)}
+            how |= {"max_partitions": 1, "max_per_partition": 1}
+            one = jobs.bounded_counts(texts, stage=home / f"{at} one", **how)
+            for i, rows in enumerate((texts, texts.set_column(0, "user", texts["user"].dictionary_encode()))):
+                other = self.dp.bounded_counts(self.of(rows), stage=home / f"{at} {i}", shards=3, **how)
+                assert other.hashes == one.hashes
+            whole.append(pa.ipc.open_file(home / f"{at} 0" / tasks.name_of(0)).read_all()["n"].to_numpy())
+            assert whole[-1].sum() == len(few)
+        assert (whole[0] == whole[1] + whole[2]).all()
 
     def test_a_table_of_counts_is_released_as_a_table(self, tmp_path) -> None:
         """Its noise is that of the mechanism's own release with the same terms, for one charge."""

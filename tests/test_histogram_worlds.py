@@ -143,14 +143,6 @@ def test_a_unit_changes_nothing_of_another(tmp_path) -> None:
         assert both == tuple(x + y for x, y in zip(first, second, strict=True))
 
 
-# Texts that a reader may take for one, for several or for none: numbers, spaces, accents, breaks.
-PEOPLE = (
-    "1", "1.0", " 1", "1 ", "01", "+1", "1e0", "\u00a01", "\u200b1", "\u0661", "0", "-0", "'1'", "\u00e9", "e\u0301", "A", "a",
-    "null", "NaN", "nan", "None", "NA", "\\N", "true", "1\n", "1\r\n", "\n", 'x"y', '"', ",", ";", "\t", "#", "a\0", "\U0001f600",
-    "z" * 300,
-)  # fmt: skip
-
-
 class Crowd:
     """A file of rows in a format, whose units have two rows in each of three cells."""
 
@@ -195,10 +187,10 @@ def each_person_is_one(folder: Path) -> None:
     found = []
     for at, end in enumerate((".csv", ".jsonl", ".parquet", ".arrow")):
         crowd = Crowd(folder, end)
-        whole = crowd.counts([*PEOPLE, ""])
-        assert sum(whole) == len(PEOPLE)
+        whole = crowd.counts([*worlds.PEOPLE, ""])
+        assert sum(whole) == len(worlds.PEOPLE)
         for bit in (at, at + 2):  # each pair that may be taken for one stands apart in some format
-            halves = [[name for i, name in enumerate(PEOPLE) if i >> bit & 1 == side] for side in (0, 1)]
+            halves = [[name for i, name in enumerate(worlds.PEOPLE) if i >> bit & 1 == side] for side in (0, 1)]
             both = [crowd.counts(half) for half in halves]
             assert [sum(part) for part in both] == list(map(len, halves))
             assert [x + y for x, y in zip(*both, strict=True)] == whole

@@ -684,7 +684,7 @@ def test_verify_refuses_what_cannot_be_drawn_again(release, capsys) -> None:
     failed(capsys, release.run(verb="verify"), "--key-file must be given", expected=2)
 
 
-# ------------------------------------------------------------------ edits that no size and no time tells
+# ------------------------------------------------------------------ edits that keep size and times
 
 FEW = {"n": [12, 80, 30, 30], "m": [12, 80, 30, 30], "name": ["Lima", "Oslo", "Pune", "Rome"]}
 
@@ -757,7 +757,7 @@ def test_a_noised_column_that_lies_elsewhere_keeps_its_noise(tmp_path, end) -> N
 
 @pytest.mark.parametrize("end", ENDS)
 def test_verify_sees_the_ends_of_a_file_and_each_option(tmp_path, capsys, end) -> None:
-    """A bit of the last bytes; where bytes are compared, of the first and of one between them, too."""
+    """A bit of the last bytes; where bytes are compared, of others, too."""
     release = Release(tmp_path, end)
     written(release.source, FEW)
     assert release.run() == 0

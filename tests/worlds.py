@@ -17,6 +17,13 @@ HALF = Fraction(1, 2)
 World = tuple[int, ...]
 Law = Callable[[World], Sequence[Fraction]]
 
+# Texts that a reader may take for one, for several or for none: numbers, spaces, accents, breaks.
+PEOPLE = (
+    "1", "1.0", " 1", "1 ", "01", "+1", "1e0", "\u00a01", "\u200b1", "\u0661", "0", "-0", "'1'", "\u00e9", "e\u0301", "A", "a",
+    "null", "NaN", "nan", "None", "NA", "\\N", "true", "1\n", "1\r\n", "\n", 'x"y', '"', ",", ";", "\t", "#", "a\0", "\U0001f600",
+    "z" * 300,
+)  # fmt: skip
+
 
 def worst_ratio(law: Law, moves: Sequence[int], numbers: Sequence[int] = range(-1, 2), length: int = 3) -> Fraction:
     """Over all tuples of these numbers and all neighbours, whose entries move by one of `moves`."""
