@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One charge, one noise: a later try that changes anything is refused, or each cell keeps its noise.
+"""One charge, one noise: a later try with a change is refused, or each cell keeps its noise.
 
 Every door that takes a release key is found by its signature, and each of its parameters has a row
 here: what it is changed to, and whether a later try under the same label may have it. The values
