@@ -7,19 +7,24 @@ sensitivity and the threshold that the command states.
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import math
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 import tiers
 import worlds
+from table_files import store
 
 import dpfast
 from dpfast.cli import main
@@ -136,6 +141,89 @@ def test_a_unit_changes_nothing_of_another(tmp_path) -> None:
     for one, other in itertools.permutations(units, 2):
         both, first, second = world.counts((one, other)), world.counts((one, none)), world.counts((none, other))
         assert both == tuple(x + y for x, y in zip(first, second, strict=True))
+
+
+# Texts that a reader may take for one, for several or for none: numbers, spaces, accents, breaks.
+PEOPLE = (
+    "1", "1.0", " 1", "1 ", "01", "+1", "1e0", "\u00a01", "\u200b1", "\u0661", "0", "-0", "'1'", "\u00e9", "e\u0301", "A", "a",
+    "null", "NaN", "nan", "None", "NA", "\\N", "true", "1\n", "1\r\n", "\n", 'x"y', '"', ",", ";", "\t", "#", "a\0", "\U0001f600",
+    "z" * 300,
+)  # fmt: skip
+
+
+class Crowd:
+    """A file of rows in a format, whose units have two rows in each of three cells."""
+
+    def __init__(self, folder: Path, end: str) -> None:
+        self.source, self.out, self.ledger = folder / f"rows{end}", folder / "out.csv", folder / "budget.db"
+        self.key = folder / "crowd.key"
+        self.key.write_bytes(bytes(range(32)))  # one choice of rows in all formats
+        self.key.chmod(0o600)
+
+    def counts(self, people: Sequence[str]) -> list[int]:
+        """What OUT holds, where each unit keeps one row in one cell."""
+        rows = [(cell, name) for _ in range(2) for name in people for cell in CELLS]
+        columns = {name: [row[at] for row in rows] for at, name in enumerate(("cell", "unit"))}
+        if self.source.suffix == ".csv":
+            with self.source.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows([columns, *rows])
+        elif self.source.suffix == ".jsonl":
+            self.source.write_text("".join(json.dumps({"cell": cell, "unit": name}) + "\n" for cell, name in rows))
+        else:
+            table = pa.table(columns)
+            coded = table.set_column(1, "unit", table["unit"].dictionary_encode())
+            store(coded if self.source.suffix == ".arrow" else table, self.source, rows=7)
+        for path in (self.ledger, self.ledger.with_name("budget.db.lock")):
+            path.unlink(missing_ok=True)
+        dpfast.Ledger(self.ledger, 2**46, unit="unit", create=True)
+        tiers.forget_labels()
+        words = ["--by", "cell", "--domain", "cell=a,b,c", "--unit", "unit", "--max-partitions", "1"]
+        words += ["--max-per-partition", "1", "--epsilon", str(NOISELESS), "--force", "--quiet"]
+        words += ["--ledger", str(self.ledger), "--key-file", str(self.key), "--label", "crowd"]
+        assert main(["histogram", str(self.source), str(self.out), *words]) == 0
+        return pacsv.read_csv(self.out)["count"].to_pylist()
+
+
+@pytest.fixture
+def small_pieces(monkeypatch) -> None:
+    """Rows of one unit lie in many pieces."""
+    monkeypatch.setattr("dpfast.tables.csv_text.BLOCK", 64)
+    monkeypatch.setattr("dpfast.tables.rows.BATCH", 7)
+
+
+def each_person_is_one(folder: Path) -> None:
+    found = []
+    for at, end in enumerate((".csv", ".jsonl", ".parquet", ".arrow")):
+        crowd = Crowd(folder, end)
+        whole = crowd.counts([*PEOPLE, ""])
+        assert sum(whole) == len(PEOPLE)
+        for bit in (at, at + 2):  # each pair that may be taken for one stands apart in some format
+            halves = [[name for i, name in enumerate(PEOPLE) if i >> bit & 1 == side] for side in (0, 1)]
+            both = [crowd.counts(half) for half in halves]
+            assert [sum(part) for part in both] == list(map(len, halves))
+            assert [x + y for x, y in zip(*both, strict=True)] == whole
+        found.append(whole)
+    assert found.count(found[0]) == 4
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_each_person_is_one_in_every_format_whatever_the_name_looks_like(tmp_path) -> None:
+    """Each keeps one row whoever else is there, and the same in each format; an empty name none."""
+    each_person_is_one(tmp_path)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    "taken_for", [str.strip, str.lower, partial(unicodedata.normalize, "NFC")], ids=["strip", "lower", "nfc"]
+)
+def test_names_that_are_taken_for_one_are_found(tmp_path, monkeypatch, taken_for) -> None:
+    counted = dpfast.bounded_histogram
+    monkeypatch.setattr(
+        dpfast, "bounded_histogram",
+        lambda keys, units, **how: counted(keys, [taken_for(each) for each in pa.array(units).to_pylist()], **how),
+    )  # fmt: skip
+    with pytest.raises(AssertionError):
+        each_person_is_one(tmp_path)
 
 
 @pytest.mark.parametrize(
