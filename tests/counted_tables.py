@@ -354,11 +354,11 @@ class OutOfCore:
         home, spilled, close = at_home(tmp_path), [0], out_of_core.Spill.__exit__
 
         def exit_(spill: Any, *given: Any) -> None:
-            spilled[-1] += sum(file.tell() for file in spill._files if not file.closed)
+            spilled[-1] += sum(file.tell() for file in tiers.spilled_files(spill) if not file.closed)
             close(spill, *given)
 
         def take(spill: Any, place: int, works: Any = out_of_core.Spill.take) -> Any:
-            spilled[-1] += 0 if spill._writers[place] is None else spill._files[place].tell()
+            spilled[-1] += 0 if tiers.spilling(spill)[place] is None else tiers.spilled_files(spill)[place].tell()
             return works(spill, place)
 
         monkeypatch.setattr(out_of_core.Spill, "__exit__", exit_)

@@ -429,7 +429,7 @@ def test_it_is_released_by_what_was_made_for_it(mechanism) -> None:
 
 
 def test_a_key_releases_what_was_chosen_under_one() -> None:
-    """Chosen anew at each try, rows that a cap leaves out would make it another input: that tells."""
+    """Chosen anew at each try, rows that a cap leaves out would make another input, which tells."""
     rows, key = (["a", "b", "a"], [1, 1, 2]), Key.generate().derive("visits")
     caps = {"domain": ["a", "b"], "max_partitions": 1, "max_per_partition": 1}
     mechanism = DiscreteLaplace(1, 1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from doors import BYTES, CELL, NAME, PRIVATE, SECRET, SEEN, VALUE, bounded, objects, surface
 
 import dpfast
@@ -141,3 +142,36 @@ def test_the_search_sees_what_is_shown() -> None:
         repr(shown), f"got {SECRET:,}", f"got {SECRET:_}", f"got {VALUE}", f"got {VALUE:_}", NAME, BYTES.hex(),
     ):  # fmt: skip
         assert SEEN.search(repr(ValueError(text))), text
+
+
+def _shown_by(error: BaseException) -> Iterator[tuple[str, str]]:
+    """What a report of an error that keeps the locals of frames would hold: where, and a repr."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).startswith("dpfast."):
+            for name, value in frame.f_locals.items():
+                yield f"{frame.f_code.co_name}: {name}", repr(value)
+
+
+REFUSED: dict[str, Callable[[dpfast.ReleaseKey], object]] = {
+    "another input": lambda key: [dpfast.DiscreteLaplace(1, 1).release([1, n], key=key, resume=n > 0) for n in (0, 1)],
+    "no resume": lambda key: [dpfast.DiscreteLaplace(1, 1).release([1, 2], key=key) for _ in range(2)],
+    "no number": lambda key: dpfast.Laplace(1, 1).release([1.0, np.nan], key=key),
+    "no number in a block": lambda key: key.digester(dpfast.Laplace(1, 1))(0, [np.nan]),
+    "another block": lambda key: (
+        key.seal(m := dpfast.DiscreteLaplace(1, 1), [key.digester(m)(0, [1])], shape=(1,))
+        .without_ledger()
+        .release(0, [2])
+    ),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+def test_no_key_stands_among_the_locals_of_a_traceback(refused: str) -> None:
+    """That of digests tests guesses at the values that were digested."""
+    key = dpfast.Key.generate().derive("q")
+    secrets = [tiers.secret_of(key), getattr(key, tiers.KEYED)("block digest")]
+    with pytest.raises(dpfast.DpfastError) as caught:
+        REFUSED[refused](key)
+    found = dict(_shown_by(caught.value))
+    assert found
+    assert not [where for where, text in found.items() for secret in secrets if repr(secret)[2:-1] in text]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One charge, one noise: a later try that changes anything is refused, or its cells keep their noise.
+"""One charge, one noise: a later try with a change is refused, or each cell keeps its noise.
 
 Every door that takes a release key is found by its signature, and each of its parameters has a row
 here: what it is changed to, and whether a later try under the same label may have it. The values
@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from table_files import read
+from tiers import forget_labels
 
 import dpfast
 from dpfast import jobs
@@ -83,10 +84,10 @@ class World:
 
     def forget(self) -> None:
         """What another process knows: nothing."""
-        seal._reserved.clear()
+        forget_labels()
 
 
-Noise = dict[Any, int]  # of each published cell, by what its reader knows of it
+Noise = dict[Any, int]  # what each published cell got, by what its reader knows of the cell
 
 
 class Row(NamedTuple):
@@ -111,7 +112,7 @@ def free(*changes: dict[str, Any]) -> Row:
 
 
 class Door(NamedTuple):
-    """A way to noise, and a row for each of its parameters. publish: releases, and takes the values off."""
+    """A way to noise, and a row for each parameter. publish: releases, and takes the values off."""
 
     name: str
     publish: Callable[..., Noise]
@@ -145,7 +146,7 @@ def _plus(noisy: Any, values: Any) -> list[int]:
 ARRAY = {
     "values": private({"values": [6, *FIVES[1:]]}),
     "names": private({"names": traded(NAMES)}, {"names": [*NAMES[:-1], "shop x"]}, {"names": None}),
-    "columns": private(),  # of frames: they have rows of their own
+    "columns": private(),  # frames have rows for it
     "dtype": free({"dtype": "int64"}),
     "lower": free({"lower": -(2**62)}),
     "upper": free({"upper": 2**62}),
@@ -344,7 +345,7 @@ JOB = {
     "unit": sealed({"unit": "again"}),
     "by": sealed({"by": "other"}),
     "domain": sealed({"domain": [*NAMES[:-1], "shop x"]}),
-    "buckets": free({"buckets": 7}),  # of a job whose keys are known it means nothing
+    "buckets": free({"buckets": 7}),  # a job whose keys are known has none
     "values": sealed(SUMS),
     "max_partitions": sealed({"max_partitions": 2}),
     "max_per_partition": sealed({"max_per_partition": 2}),
@@ -490,7 +491,7 @@ PRIVATIZE = {
     "--adjacency": sealed({"--adjacency": "substitution"}),
     "--unit": sealed({"--unit": "family"}),
     "--delimiter": free(), "--encoding": free(), "--decimal": free(), "--thousands": free(), "--format": free(),
-    "--epsilon-is": free(),  # of several columns alone
+    "--epsilon-is": free(),  # several columns alone take it
     "--lower": free({"--lower": -(2**62)}),
     "--upper": free({"--upper": 2**62}),
     "--clamp": sealed({"--clamp": (0, 9)}),

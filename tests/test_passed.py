@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import operator
 import re
+import zipfile
 from functools import partial, reduce
 from pathlib import Path
 
@@ -205,6 +206,60 @@ def test_metadata_of_pandas_that_is_none_is_left_out(tmp_path) -> None:
     for text in (SECRET, b"[1]", b'{"columns": 7}', b'{"columns": [7]}', b'{"columns": [{"name": "x"}]}', b"\xff"):
         table = pa.table({"n": [1], "x": ["a"]}).replace_schema_metadata({b"pandas": text})
         assert set(privatized(tmp_path, table).schema.metadata) == {b"dpfast"}
+
+
+@pytest.mark.parametrize("end", [".arrow", ".parquet"])
+def test_only_the_record_of_a_release_becomes_an_earlier_one(tmp_path: Path, capsys, end: str) -> None:
+    """Under our name a program may have put anything: it is left out, and the summary says so."""
+    record = {"epsilon_total": "2", "releases": [], "secure_means": ""}
+    for held, kept in (
+        (record, True),
+        ({"raw": [1, 2]}, False),
+        ({**record, "raw": 1}, False),
+        ({}, False),
+        (7, False),
+    ):
+        table = pa.table({"n": [1]}).replace_schema_metadata({b"dpfast": json.dumps(held).encode()})
+        about = json.loads(privatized(tmp_path, table, end=end).schema.metadata[b"dpfast"])
+        said = capsys.readouterr().err
+        assert about.get("earlier") == (held if kept else None)
+        assert ("passed through without noise: the record of an earlier release" in said) == kept
+        assert ("metadata left out (--keep-metadata would pass it through): dpfast" in said) != kept
+        asked = json.loads(privatized(tmp_path, table, "--keep-metadata", end=end).schema.metadata[b"dpfast"])
+        assert asked["earlier"] == held
+        capsys.readouterr()
+    table = pa.table({"n": [1]}).replace_schema_metadata({b"dpfast": b"\xff"})
+    assert "earlier" not in json.loads(privatized(tmp_path, table, end=end).schema.metadata[b"dpfast"])
+    about = json.loads(privatized(tmp_path, table, "--keep-metadata", end=end).schema.metadata[b"dpfast"])
+    assert about["earlier"] == "\ufffd"
+
+
+@pytest.mark.parametrize("end", [".arrow", ".parquet"])
+def test_the_summary_names_the_metadata_of_types_that_pass(tmp_path: Path, capsys, end: str) -> None:
+    """An extension type needs them, and they hold what a program put there."""
+    privatized(tmp_path, annotated(), end=end)
+    said = re.search(r"metadata of types and records, passed through without noise: (.*)", capsys.readouterr().err)
+    assert said
+    assert set(said[1].split(", ")) == {"ARROW:extension:metadata of 'kind'", "ARROW:extension:name of 'kind'"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("../../evil", "evil"),
+        ("/etc/evil", "evil"),
+        ("..\\evil", "evil"),
+        ("c:evil", "evil"),
+        ("a/b..", "a/b.."),
+        ("a b", "a b"),
+    ],
+)
+def test_the_name_of_an_array_leads_nowhere(tmp_path: Path, name: str, kept: str) -> None:
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive, archive.open(f"{name}.npy", "w") as member:
+        np.lib.format.write_array(member, np.arange(3))
+    words = ["privatize", str(tmp_path / "in.npz"), str(tmp_path / "out.npz"), "--column", name]
+    assert main([*words, "--epsilon", "1", "--sensitivity", "1", "--quiet"]) == 0
+    assert zipfile.ZipFile(tmp_path / "out.npz").namelist() == [f"{kept}.npy"]
 
 
 # The summary

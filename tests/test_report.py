@@ -23,6 +23,7 @@ from html_faults import Tree, faults
 from hypothesis import given
 from hypothesis import strategies as st
 from table_files import read, store
+from tiers import FINISHED, PLACED
 
 import dpfast
 from dpfast.cli import main
@@ -564,8 +565,8 @@ def test_out_is_not_lost_with_its_page(tmp_path, ledger, monkeypatch, capsys, er
         "facts": (cli_report, "noisy_column"),
         "page": (cli_report, "page"),
         "first rows": (FirstRows, "add"),
-        "full disk": (atomic, "_finish"),
-        "its name": (atomic, "_place"),
+        "full disk": (atomic, FINISHED),
+        "its name": (atomic, PLACED),
     }
     owner, name = places[where]
     if where == "facts":

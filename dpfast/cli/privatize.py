@@ -492,6 +492,8 @@ def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_
     from dpfast.tables.streams import what_is
 
     said = [f"passed through without noise: {', '.join(table.passed)}"] if table.passed else []
+    if table.needed:
+        said.append(f"metadata of types and records, passed through without noise: {', '.join(table.needed)}")
     if table.notes:
         how = "passed through without noise" if keep_metadata else "left out (--keep-metadata would pass it through)"
         said.append(f"metadata {how}: {', '.join(table.notes)}")

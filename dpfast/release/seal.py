@@ -278,14 +278,22 @@ class BlockDigest(NamedTuple):
         return f"<BlockDigest of block {self.block} of {self.column or 'an array'}, key {self.key[:8]}>"
 
 
-def block_digest(secret: bytes, column: str, block: int, fields: Iterable[Any]) -> bytes:
-    """fields: texts and runs of bytes; each goes behind its length."""
-    found = blake3(encode(column, block), key=secret, max_threads=1)
+def block_digest(begun: blake3, column: str, block: int, fields: Iterable[Any]) -> bytes:
+    """fields: texts and runs of bytes; each goes behind its length.
+
+    begun: holds the key, which as bytes would stand among the locals of a traceback.
+    """
+    found = begun.copy()
+    found.update(encode(column, block))
     for field in fields:
         run = field.encode() if isinstance(field, str) else field
         found.update(len(run).to_bytes(8, "little"))
         found.update(run)
     return found.digest(length=32)
+
+
+def _by(key: bytes) -> blake3:
+    return blake3(key=key, max_threads=1)
 
 
 class Task:
@@ -344,7 +352,7 @@ class _Digesting(Task):
 
     def take(self, blocks: Blocks) -> None:
         self.rows = blocks.size
-        self.digest = blocks.one(lambda fields: block_digest(self._secret, self._column, self.block, fields))
+        self.digest = blocks.one(lambda fields: block_digest(_by(self._secret), self._column, self.block, fields))
 
 
 def at_most_a_block(rows: int) -> None:
@@ -623,7 +631,7 @@ class Sealed:
         return found
 
     def digest(self, column: str, block: int, fields: Iterable[Any]) -> bytes:
-        return block_digest(self._secrets[1], column, block, fields)
+        return block_digest(_by(self._secrets[1]), column, block, fields)
 
     def stream_key(self, column: str, block: int, digest: bytes) -> bytes:
         """The stream key of a block, from the digest of the copy that gets the noise.
@@ -705,8 +713,8 @@ class Whole(Task):
         self._reserve = reserve or partial(reserve_here, resume=resume)
 
     def take(self, blocks: Blocks) -> None:
-        key, secret = self._key, self._key._keyed("block digest")  # noqa: SLF001
-        found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
+        key, by = self._key, _by(self._key._keyed("block digest"))  # noqa: SLF001
+        found = blocks.digests(lambda j, fields: block_digest(by, "", j, fields))
         columns = {"": self._mechanism}
         about = Manifest(key.label, ARRAY, records(columns), blocks.shape, terms=self._terms)
         digests = {("", j): (about.rows(j), digest) for j, digest in enumerate(found)}

@@ -7,7 +7,7 @@ import math
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import IO, Any, cast
 
 import numpy as np
@@ -28,6 +28,7 @@ class NpySource:
 
     passed: Sequence[str] = ()
     notes: Sequence[str] = ()
+    needed: Sequence[str] = ()
     earlier = None
 
     def __init__(self, path: Path, wanted: Wanted, form: Form) -> None:
@@ -127,6 +128,12 @@ def _fill(file: IO[bytes], cells: Column) -> None:
         at += got
 
 
+def _inside(name: str) -> str:
+    """The name of a member that leads to no other folder, wherever the archive is unpacked."""
+    path = PureWindowsPath(name)
+    return path.name if path.anchor or ".." in path.parts else name
+
+
 @contextmanager
 def array_written(file: IO[bytes], source: NpySource, form: Form) -> Iterator[IO[bytes]]:
     """A stream for the noisy cells of an array, behind its header."""
@@ -135,7 +142,7 @@ def array_written(file: IO[bytes], source: NpySource, form: Form) -> Iterator[IO
         np.lib.format.write_array_header_1_0(file, about)
         yield file
         return
-    member = zipfile.ZipInfo(f"{source.chosen[0]}.npy", EPOCH)
+    member = zipfile.ZipInfo(_inside(f"{source.chosen[0]}.npy"), EPOCH)
     if source.member is not None:
         member.compress_type = source.member.compress_type
     with zipfile.ZipFile(file, "w") as archive, archive.open(member, "w", force_zip64=True) as inner:

@@ -45,6 +45,7 @@ class ArrowSource:
     """A table, read in batches of about CELLS cells."""
 
     notes: Sequence[str]
+    needed: Sequence[str]
 
     def __init__(
         self, path: Path, wanted: Wanted, keep_metadata: bool, form: Form, reader: Reader, style: TextFormat
@@ -61,7 +62,7 @@ class ArrowSource:
                 usable(f"column {field.name!r}", *_kinds(field.type), wanted.real, field.type)
         self.chosen, self.passed = divided(self.schema.names, self.places)
         self.sort_by = sorting(self.schema.names, self.chosen, wanted.sort_by, there)
-        self.notes = passed.notes(self.schema)
+        self.notes, self.needed = passed.notes(self.schema), passed.needed(self.schema)
         kinds = [_plain(self.schema.field(place).type) for place in self.places]
         self.dtypes = [wanted.dtype or (_real_dtype(kind) if wanted.real else INT64) for kind in kinds]
         self.raw = self.schema  # the file's own

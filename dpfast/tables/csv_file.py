@@ -21,6 +21,7 @@ class CsvSource:
     """A CSV file with a header line. In a table of another format its columns are strings."""
 
     notes: Sequence[str] = ()
+    needed: Sequence[str] = ()
     earlier = None
 
     def __init__(self, path: Path, wanted: Wanted, style: TextFormat, form: Form) -> None:

@@ -21,7 +21,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from dpfast.errors import FileError, ParameterError
-from dpfast.tables import streams
+from dpfast.tables import passed, streams
 from dpfast.tables.array_file import NpySource, array_written
 from dpfast.tables.arrow_file import ArrowSource
 from dpfast.tables.arrow_reader import ArrowFile
@@ -153,8 +153,8 @@ def destination(
     atomic_write. form: the format of a file whose name says none.
     """
     made = checked_target(path, source, found=found, form=form, metadata=metadata)
-    with suppress(KeyError, TypeError, ValueError, RecursionError):  # the input is no output of dpfast
-        about = {**about, "earlier": json.loads(source.schema.metadata[b"dpfast"])}
+    if (kept := (source.schema.metadata or {}).get(b"dpfast")) is not None:
+        about = {**about, "earlier": passed.earlier(kept)}
     text = json.dumps(about, indent=2) + "\n"
     with place(path, made, text, found=found, metadata=metadata) as file:
         if isinstance(source, NpySource):

@@ -28,6 +28,10 @@ VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}  # 
 LISTS = ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list), (pa.types.is_fixed_size_list, pa.list_))
 # The metadata from which a reader recognises a type or a column.
 OF_FIELDS = {b"ARROW:extension:name", b"ARROW:extension:metadata", b"PARQUET:field_id"}
+EXTENSION = {b"ARROW:extension:name", b"ARROW:extension:metadata"}  # any bytes
+RECORD = {f"{name}_total" for name in ("epsilon", "delta", "rho")} | {
+    "composition", "earlier", "histogram", "intervals", "ledger", "manifest", "releases", "secure_means"
+}  # fmt: skip
 OF_PANDAS = {"name", "field_name", "pandas_type", "numpy_type"}
 OF_PANDAS_TYPES = {"timezone", "ordered", "encoding", "precision", "scale", "unit"}
 
@@ -199,7 +203,7 @@ def cleaned(schema: pa.Schema, noisy: Sequence[int], *, keep: bool) -> pa.Schema
         about = {name: value for name, value in (field.metadata or {}).items() if keep or name in OF_FIELDS}
         fields.append(pa.field(field.name, kind, field.nullable, about))
     held = schema.metadata or {}
-    kept = {name: value for name, value in held.items() if keep or name == b"dpfast"}
+    kept = {name: value for name, value in held.items() if keep or (name == b"dpfast" and is_record(value))}
     with suppress(
         KeyError, TypeError, ValueError, AttributeError, RecursionError
     ):  # there are none, or they are not pandas's
@@ -228,13 +232,44 @@ def _types_of_pandas(about: dict[str, Any]) -> dict[str, Any]:
 
 def notes(schema: pa.Schema) -> list[str]:
     """The names of the metadata that no type needs."""
-    found = [_text(name) for name in schema.metadata or {} if name not in {b"pandas", b"dpfast", b"ARROW:schema"}]
+    held = schema.metadata or {}
+    known = {b"pandas", b"ARROW:schema"} | ({b"dpfast"} if is_record(held.get(b"dpfast", b"")) else set())
+    found = [_text(name) for name in held if name not in known]
     with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
         found += ["attributes of pandas"] if json.loads(schema.metadata[b"pandas"]).get("attributes") else []
     for field in schema:
         inside = dict.fromkeys(name for one in _fields(field) for name in one.metadata or {} if name not in OF_FIELDS)
         found += [f"{_text(name)} of {field.name!r}" for name in inside]
     return found
+
+
+def needed(schema: pa.Schema) -> list[str]:
+    """What passes of the metadata and may hold anything: of extension types, and a record."""
+    found = [f"{_text(name)} of {field.name!r}" for field in schema for name in _extension(field)]
+    if is_record((schema.metadata or {}).get(b"dpfast", b"")):
+        found.append("the record of an earlier release")
+    return found
+
+
+def _extension(field: pa.Field) -> list[bytes]:
+    """The names of the metadata that make extension types of a column and of what it holds."""
+    found: dict[bytes, None] = {}
+    for one in _fields(field):
+        of_types = EXTENSION if isinstance(one.type, pa.BaseExtensionType) else set()
+        found |= dict.fromkeys(sorted(EXTENSION & {*(one.metadata or {})} | of_types))
+    return list(found)
+
+
+def is_record(text: bytes) -> bool:
+    """Whether metadata are the record of a release, by the names in it."""
+    return isinstance(found := earlier(text), dict) and bool(found) and found.keys() <= RECORD
+
+
+def earlier(text: bytes) -> Any:
+    """What metadata under `dpfast` hold, as OUT shows it."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return _text(text)
 
 
 def _text(name: bytes) -> str:

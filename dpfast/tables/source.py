@@ -73,7 +73,8 @@ class Source(Protocol):
 
     chosen: the names of the chosen columns, in the file's order. dtypes: those of their noisy
         cells: int64, or the real type of each column. passed: the names of the other columns.
-    notes: the names of the metadata that no type needs. size: bytes, if it is known.
+    notes: the names of the metadata that no type needs. needed: of those that pass in any case, and
+        may hold anything. size: bytes, if it is known.
     """
 
     path: Path
@@ -85,6 +86,7 @@ class Source(Protocol):
     dtypes: list[np.dtype[Any]]
     passed: Sequence[str]
     notes: Sequence[str]
+    needed: Sequence[str]
 
     def pieces(self) -> Iterator[Piece]: ...
 

@@ -41,4 +41,6 @@ MUTANTS = [
            "test_key.py -k relied_on"),
     Mutant("a key file may be longer", "dpfast/release/key.py", "secret = os.read(handle, LENGTH + 1)", "secret = os.read(handle, LENGTH)",
            "test_key.py -k relied_on"),
+    Mutant("the key of digests stands among a traceback's locals", "dpfast/release/seal.py", '        key, by = self._key, _by(self._key._keyed("block digest"))', '        secret = self._key._keyed("block digest")\n        key, by = self._key, _by(secret)',
+           "test_nothing_private_is_shown.py -k locals"),
 ]  # fmt: skip

@@ -154,4 +154,12 @@ MUTANTS = [
            "test_refused_cells.py -k a_double_rounds"),
     Mutant("decimals are rounded to doubles whatever their size", "dpfast/tables/arrow_file.py", 'rounded = pa.types.is_decimal(kind) or self.form.format == "JSON lines"', "rounded = False",
            "test_refused_cells.py -k a_double_rounds"),
+    Mutant("whatever stands under our name becomes an earlier record", "dpfast/tables/passed.py", "and bool(found) and found.keys() <= RECORD", "or True",
+           "test_passed.py -k record_of_a_release"),
+    Mutant("no summary names an earlier record", "dpfast/tables/passed.py", '        found.append("the record of an earlier release")', "        pass",
+           "test_passed.py -k record_of_a_release"),
+    Mutant("no summary names what describes an extension type", "dpfast/tables/passed.py", "for field in schema for name in _extension(field)]", "for field in schema[:0] for name in _extension(field)]",
+           "test_passed.py -k summary_names_the"),
+    Mutant("the name of an array leads to another folder", "dpfast/tables/array_file.py", "return path.name if path.anchor or", "return name if path.anchor or",
+           "test_passed.py -k leads_nowhere"),
 ]  # fmt: skip
