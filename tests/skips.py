@@ -29,6 +29,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
         "test_ledger.py::test_a_charge_flushes_as_often_after_a_long_history", "test_sealed.py::test_killed_before_and_after_each_flush",
     ),
     "the extra docs": ("test_site.py",),
+    "no mounts of one's own here": ("test_ledger_place.py::test_mounts",),
     "could not import 'mypy'.*": ("test_types.py::test_a_release_has_a_type",),
     "DPFAST_DIFFPRIVLIB_TESTS names no folder.*": (
         "test_adapter_diffprivlib.py::test_their_own_tests_pass_on_our_noise",

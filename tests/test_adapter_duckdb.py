@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 db = pytest.importorskip("duckdb")
@@ -298,3 +299,18 @@ def test_plans_queries_and_profiles_hold_no_key(tmp_path, monkeypatch) -> None:
     shown.clear()
     connection.table("given").project(f"'{secrets[0].hex()}' AS planted").arrow()
     assert secrets[0].hex() in "".join(shown)
+
+
+def test_a_result_that_waits_on_the_default_connection_stays(tmp_path) -> None:
+    """It is the caller's, and another thread may read it: what asks DuckDB of a query asks elsewhere."""
+    home = at_home(tmp_path)
+    pq.write_table(pa.table({"city": ["Oslo", "Lima"], "person": [1, 2]}), tmp_path / "rows.parquet")
+    waiting = db.execute("SELECT 17")
+    with db.connect() as connection:
+        rows = connection.read_parquet(str(tmp_path / "rows.parquet"))
+        counts = duckdb.bounded_counts(
+            rows, unit="person", by="city", domain=["Lima", "Oslo"], max_partitions=1, max_per_partition=1,
+            key=key_of(home), stage=home / "own.stage",
+        )  # fmt: skip
+    assert counts.hashes
+    assert waiting.fetchall() == [(17,)]

@@ -460,7 +460,7 @@ def test_memory_stays_flat_while_the_file_grows(tmp_path, end) -> None:
             np.save(source, values)
         else:
             with pa.ipc.new_file(source, pa.schema([("count", pa.int64())])) as writer:
-                writer.write_table(pa.table({"count": values}))
+                writer.write_table(pa.table({"count": values}), max_chunksize=1 << 15)  # one is held whole
     chosen = [] if end == ".npy" else ["--column", "count"]
     command = ["privatize", tmp_path / f"NAME{end}", tmp_path / f"outNAME{end}", *chosen, *LAW, "--quiet"]
     out = run("200000 1700000", *command, code=look, env=steady)

@@ -116,10 +116,10 @@ def test_folders_that_are_a_column_of_some_files(capsys, at: str, match: str) ->
 
 def test_a_change_is_said_before_what_it_led_to(capsys, monkeypatch) -> None:
     """A file that becomes shorter while it is read has changed; it was called damaged."""
-    from dpfast.tables import rows as reader
+    from dpfast.tables import arrow_reader as reader
 
     store(pa.table({"city": ["Oslo"] * 300_000, "person": range(300_000)}), Path("rows.arrow"), rows=1000)
-    batches = reader.Arrow.batches
+    batches = reader.ArrowFile.batches
 
     def shrinking(*given: Any) -> Any:
         for i, each in enumerate(batches(*given)):
@@ -127,7 +127,7 @@ def test_a_change_is_said_before_what_it_led_to(capsys, monkeypatch) -> None:
                 os.truncate("rows.arrow", 4000)
             yield each
 
-    monkeypatch.setattr(reader.Arrow, "batches", shrinking)
+    monkeypatch.setattr(reader.ArrowFile, "batches", shrinking)
     assert main(["histogram", "rows.arrow", "out.csv", *USUAL, *KNOWN]) == 1
     assert "rows.arrow has changed while it was read" in capsys.readouterr().err
 

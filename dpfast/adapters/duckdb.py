@@ -180,7 +180,8 @@ def _parquet_files(rows: Any) -> Iterator[list[str]]:
 def _nodes(tree: Any) -> list[dict[str, Any]]:
     """All nodes of a query in SQL, or below a node; none of what DuckDB cannot take apart."""
     if isinstance(tree, str):
-        tree = duckdb.execute("SELECT json_serialize_sql(?)", [tree]).fetchone()[0]
+        with duckdb.connect() as own:  # the default connection is the caller's, and may be at work
+            tree = own.execute("SELECT json_serialize_sql(?)", [tree]).fetchone()[0]
     found: list[dict[str, Any]] = []
 
     def seen(node: dict[str, Any]) -> dict[str, Any]:

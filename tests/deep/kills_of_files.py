@@ -182,6 +182,7 @@ def made(end: str) -> set[bytes]:
         f"out{end}.json",
         PAGE,
         "a.key",
+        "a.key.head",
         "budget.db",
         "budget.db.lock",
         "budget.db-journal",

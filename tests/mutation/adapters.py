@@ -67,4 +67,6 @@ MUTANTS = [
            "test_adapter_duckdb.py -k case_alone"),
     Mutant("OpenDP's loss is that of half the distance", "dpfast/adapters/opendp.py", "rounded_up(family.loss(Fraction(scale), Fraction(d_in)))", "rounded_up(family.loss(Fraction(scale), Fraction(d_in) / 2))",
            "test_adapter_opendp.py -k 'map_is'"),
+    Mutant("a caller's connection of DuckDB is asked of queries", "dpfast/adapters/duckdb.py", "        with duckdb.connect() as own:", "        for own in [duckdb]:",
+           "test_adapter_duckdb.py -k default_connection"),
 ]  # fmt: skip
