@@ -302,7 +302,7 @@ def test_plans_queries_and_profiles_hold_no_key(tmp_path, monkeypatch) -> None:
 
 
 def test_a_result_that_waits_on_the_default_connection_stays(tmp_path) -> None:
-    """It is the caller's, and another thread may read it: what asks DuckDB of a query asks elsewhere."""
+    """It is the caller's, whom another thread may serve: what asks about a query asks elsewhere."""
     home = at_home(tmp_path)
     pq.write_table(pa.table({"city": ["Oslo", "Lima"], "person": [1, 2]}), tmp_path / "rows.parquet")
     waiting = db.execute("SELECT 17")
