@@ -280,7 +280,7 @@ def test_where_no_head_can_be_written_it_is_said_once(ledger, key, monkeypatch) 
     def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(head.secrets, "token_hex", full)
+    monkeypatch.setattr(head.os, "fsync", full)
     with pytest.warns(UserWarning, match=r"visits\.key\.head cannot be written \(No space left on device\)"):
         release(ledger, key, "a")
     with warnings.catch_warnings():
@@ -314,3 +314,16 @@ def test_a_head_is_no_place_for_an_output(ledger, key, capsys) -> None:
     assert main(["privatize", str(source), str(name), *noise, *paid]) == 2
     assert "OUT must not be the head of --key-file" in capsys.readouterr().err
     assert name.read_bytes() == before
+
+
+def test_what_a_killed_writer_of_a_head_left_is_gone_with_the_next(ledger, key, tmp_path) -> None:
+    """It has a name of its own, so no key gathers such files; a link in its place leads nowhere."""
+    victim, left = tmp_path / "victim", tmp_path / "visits.key.head.new"
+    victim.write_text("kept")
+    for plant in (lambda: left.write_text("half a head"), lambda: left.symlink_to(victim)):
+        plant()
+        release(ledger, key, f"visits {len(ledger.history())}")
+        assert not left.is_symlink()
+        assert not left.exists()
+        assert ledger.verify(key=key) == len(ledger.history())
+    assert victim.read_text() == "kept"

@@ -12,7 +12,6 @@ import fcntl
 import hmac
 import json
 import os
-import secrets
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
@@ -112,7 +111,8 @@ def known(key: KeyFile) -> dict[str, Sequence[Any]]:
 
 def _write(key: KeyFile, found: dict[str, Sequence[Any]]) -> None:
     name, content = name_of(key.path), json.dumps(found).encode()
-    made = name.with_name(f".dpfast-{secrets.token_hex(8)}")
+    made = name.with_name(f"{name.name}.new")
+    made.unlink(missing_ok=True)  # what a killed process left: writers take turns
     try:
         with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123
             file.write(b"\n".join((key.id.encode(), _mac(key, content), content)))

@@ -183,6 +183,7 @@ def made(end: str) -> set[bytes]:
         PAGE,
         "a.key",
         "a.key.head",
+        "a.key.head.new",
         "budget.db",
         "budget.db.lock",
         "budget.db-journal",

@@ -119,4 +119,6 @@ MUTANTS = [
            "test_ledger.py -k totals_of_zcdp"),
     Mutant("more releases fit than the budget pays for", "dpfast/ledger/ledger.py", "return min((int(rest // each)", "return max((int(rest // each)",
            "test_ledger.py -k plan"),
+    Mutant("what a killed writer of a head left stops the next", "dpfast/ledger/head.py", "    made.unlink(missing_ok=True)  # what", "    pass  # what",
+           "test_ledger_restored.py -k killed_writer"),
 ]  # fmt: skip
