@@ -229,7 +229,9 @@ def secrets_of(master: dpfast.Key | dpfast.KeyFile, label: str, counts: jobs.Cou
     key, how = master.derive(label), visits.mechanism("unknown", counts)
     whole = master.path.read_bytes() if isinstance(master, dpfast.KeyFile) else bytes(master)
     parts = map(tiers.choosing, (key.chooser(), key.bucketer(8), key.digester(how)))
-    sealed = verbs.seal_of(counts, how, key, jobs.OneProcess()).without_ledger(resume=True)
+    sealed = verbs.seal_of(counts, how, tiers.naming(key, counts.terms.public), jobs.OneProcess()).without_ledger(
+        resume=True
+    )
     return [whole, tiers.secret_of(key), *parts, *tiers.drawing(sealed)]
 
 
