@@ -66,6 +66,16 @@ def test_long_long_is_int64(options: dict[str, Any], calls: list[bool]) -> None:
         REALS[0].release(values, **options)
 
 
+@pytest.mark.parametrize("n", [3, 500, 100_000])
+def test_long_longs_are_written(n: int) -> None:
+    """In place, and into another array of either type."""
+    values = np.zeros(n, np.longlong)
+    for given, out in ((values, np.zeros(n, np.longlong)), (np.zeros(n, np.int64), values), (values, values)):
+        assert COUNTS[0].release(given, out=out) is out
+        assert out.dtype is np.dtype(np.longlong)
+        assert out.any() or n == 3  # a cell is zero with chance tanh(1/20), 0.05: 500 are with 0.05^500
+
+
 @pytest.mark.parametrize(("mech", "dtype"), PLAIN, ids=lambda value: getattr(value, "NAME", value))
 def test_out_is_given(mech: Any, dtype: str, calls: list[bool]) -> None:
     values, out = np.zeros(500, dtype), np.full(500, FAR, dtype)

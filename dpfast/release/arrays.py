@@ -84,7 +84,7 @@ def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
         raise DTypeError(
             f"{name} must be of an integer dtype (int8 to int64, uint8 to uint64), not {array.dtype}{hint}"
         )
-    return array.view(INT64) if array.dtype is LONG_LONG else array
+    return array
 
 
 def real_array(name: str, value: npt.ArrayLike) -> RealArray:
@@ -138,7 +138,7 @@ def prepare(
         low, high = clamps(out.dtype, lower, upper)
     if public.clamp is not None:
         array = np.asarray(array.clip(int(public.clamp[0]), int(public.clamp[1])))
-    return Job(array, out, low, high)
+    return Job(array.view(INT64) if array.dtype is LONG_LONG else array, out, low, high)
 
 
 def prepare_real(

@@ -8,7 +8,7 @@ from mutation.mutant import Mutant
 MUTANTS = [
     Mutant("few long longs go the general way", "dpfast/mechanisms/mechanism.py", "if type(values) is np.ndarray and values.dtype is LONG_LONG:", "if False:",
            "test_small.py -k long_long"),
-    Mutant("long longs with bounds go the general way", "dpfast/release/arrays.py", "return array.view(INT64) if array.dtype is LONG_LONG else array", "return array",
+    Mutant("long longs with bounds go the general way", "dpfast/release/arrays.py", "array.view(INT64) if array.dtype is LONG_LONG else array", "array",
            "test_small.py -k long_long"),
     Mutant("a failed release keeps its counts", "dpfast/release/engine.py", "job.out.fill(0)  # one call", "pass  # one call",
            "test_real_arrays.py -k 'not_finite or finite or zero'"),
