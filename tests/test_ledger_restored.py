@@ -311,9 +311,22 @@ def test_a_head_is_no_place_for_an_output(ledger, key, capsys) -> None:
     before = name.read_bytes()
     paid = ["--ledger", str(ledger.path), "--key-file", str(key.path), "--label", "b"]
     noise = ["--column", "count", "--epsilon", "1", "--sensitivity", "1", "--format", "csv", "--force"]
-    assert main(["privatize", str(source), str(name), *noise, *paid]) == 2
-    assert "OUT must not be the head of --key-file" in capsys.readouterr().err
+    for end in ("", ".new"):  # a head that is written removes the latter
+        assert main(["privatize", str(source), f"{name}{end}", *noise, *paid]) == 2
+        assert f"OUT must not be a file of --key-file (.head{end})" in capsys.readouterr().err
     assert name.read_bytes() == before
+
+
+def test_a_head_that_nobody_would_read_whole_is_not_written(ledger, key, tmp_path, monkeypatch) -> None:
+    """What is there stays: a head that was cut short would be refused for ever."""
+    release(ledger, key, "a")
+    name, another = head.name_of(key.path), Ledger(tmp_path / "another.db", 10, create=True)
+    before = name.read_bytes()
+    monkeypatch.setattr(head, "LONGEST", len(before) + 9)
+    with pytest.warns(UserWarning, match=r"visits\.key\.head cannot be written \(it holds too many ledgers\)"):
+        release(another, key, "b")
+    assert name.read_bytes() == before
+    assert ledger.verify(key=key) == another.spent.epsilon == 1
 
 
 def test_what_a_killed_writer_of_a_head_left_is_gone_with_the_next(ledger, key, tmp_path) -> None:

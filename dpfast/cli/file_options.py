@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 IN = click.Path(exists=True, allow_dash=True, path_type=Path)
-BESIDE_A_LEDGER = ".lock", "-journal", "-wal", "-shm"
+BESIDE_A_LEDGER, BESIDE_A_KEY = (".lock", "-journal", "-wal", "-shm"), (".head", ".head.new")
 
 _OPTIONS = (
     click.option(
@@ -86,7 +86,8 @@ def refuse_shared(target: Path, read: Mapping[str, Path | None], metadata: Path 
         ledger = os.path.realpath(needed["--ledger"])
         needed |= {f"a file of --ledger ({end})": Path(f"{ledger}{end}") for end in BESIDE_A_LEDGER}
     if "--key-file" in needed:
-        needed["the head of --key-file"] = Path(f"{os.path.realpath(needed['--key-file'])}.head")
+        key = os.path.realpath(needed["--key-file"])
+        needed |= {f"a file of --key-file ({end})": Path(f"{key}{end}") for end in BESIDE_A_KEY}
     for what, path in written.items():
         for name, other in needed.items():
             if same(path, other):

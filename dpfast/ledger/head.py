@@ -22,7 +22,7 @@ from dpfast.errors import FileError, LedgerError, caller
 from dpfast.release.key import KeyFile, ReleaseKey, encode
 
 KEPT = 32  # heads a ledger: the last one that a restored copy has tells how much it lacks at most
-LONGEST = 2**20  # bytes
+LONGEST = 2**26  # bytes; heads of a ledger take 0.4 MB at most, for a sum has at most 4,096 letters (store.exact)
 
 _silent: set[Path] = set()  # where it was said that no head can be written
 
@@ -111,11 +111,14 @@ def known(key: KeyFile) -> dict[str, Sequence[Any]]:
 
 def _write(key: KeyFile, found: dict[str, Sequence[Any]]) -> None:
     name, content = name_of(key.path), json.dumps(found).encode()
+    written = b"\n".join((key.id.encode(), _mac(key, content), content))
+    if len(written) > LONGEST:  # nobody would read it whole
+        raise FileError("it holds too many ledgers")
     made = name.with_name(f"{name.name}.new")
     made.unlink(missing_ok=True)  # what a killed process left: writers take turns
     try:
         with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123
-            file.write(b"\n".join((key.id.encode(), _mac(key, content), content)))
+            file.write(written)
             file.flush()
             os.fsync(file.fileno())
         made.replace(name)

@@ -121,4 +121,6 @@ MUTANTS = [
            "test_ledger.py -k plan"),
     Mutant("what a killed writer of a head left stops the next", "dpfast/ledger/head.py", "    made.unlink(missing_ok=True)  # what", "    pass  # what",
            "test_ledger_restored.py -k killed_writer"),
+    Mutant("a head grows until nobody can read it", "dpfast/ledger/head.py", "    if len(written) > LONGEST:", "    if False:",
+           "test_ledger_restored.py -k read_whole"),
 ]  # fmt: skip
