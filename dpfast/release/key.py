@@ -396,8 +396,8 @@ class ReleaseKey(_Secret):
         except TypeError:
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
         columns, kind = sealing.by_column(mechanism), sealing.kind_of(mechanism)
-        named = self._naming({} if terms is None else terms).terms or ()
-        named = sealing.joined(named, sealing.inputs_of(given))
+        asked = sealing.named_terms({} if terms is None else terms)
+        named = sealing.joined(self.terms or (), asked, sealing.inputs_of(given))
         about = sealing.manifest(self.label, columns, kind, shape, buckets=buckets, domain=domain, terms=named)
         if about.kind in (sealing.ARRAY, sealing.TABLE):  # blocks hide how many cells there are in all
             for each in columns.values():

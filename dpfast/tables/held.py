@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpfast.errors import FileError
-from dpfast.tables.passed import VIEWS
+from dpfast.tables.passed import TEXTS, VIEWS
 
 MOST_COLUMNS = 100_000
 MOST = 1 << 26  # bytes of the cells of a batch, each on its own
 NO_MEMORY = "there is too little memory for its rows"
 SHORT = 1 << 16  # bytes of a text, as it is guessed where texts are told by how they differ
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-OF_LENGTHS = {pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
 
 
 def check_width(what: object, columns: int) -> None:
@@ -69,7 +68,7 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 def _size_of_coded(array: pa.DictionaryArray) -> int:
     categories = array.dictionary
-    if categories.type in OF_LENGTHS:
+    if categories.type in TEXTS:
         lengths = pc.binary_length(categories).cast(pa.int64())
         return int(pc.sum(lengths.take(array.indices)).as_py() or 0)
     return int(_size(categories) // max(len(categories), 1) + 1) * len(array)

@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 from blake3 import blake3
 
-from dpfast.tables.passed import VIEWS
+from dpfast.tables.passed import TEXTS, VIEWS
 from dpfast.tables.source import Piece
 
 LARGE = {pa.large_string(), pa.large_binary()}
-OF_LENGTHS = LARGE | {pa.string(), pa.binary()}
 
 
 class PassingValues:
@@ -107,7 +106,7 @@ class _Values:
             array = array.cast(pa.uint8())  # not eight in a byte
         last, at, size = array.buffers()[-1], array.offset, len(array)
         data = memoryview(last).cast("B") if last is not None else memoryview(b"")
-        if array.type in OF_LENGTHS:
+        if array.type in TEXTS:
             width = np.int64 if array.type in LARGE else np.int32
             ends = np.frombuffer(array.buffers()[1], width)[at : at + size + 1] if size else np.zeros(1, width)
             self._lengths.update(np.diff(ends).astype("<i8").tobytes())
