@@ -13,8 +13,7 @@ docs/engines.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ import pyarrow as pa
 from dpfast import DpfastError, DTypeError, ParameterError, jobs
 from dpfast.adapters import library
 from dpfast.jobs import rows as reading
+from dpfast.jobs.tasks import quiet
 
 distributed = library("distributed", "dask", ">=2025.1")
 
@@ -75,7 +75,7 @@ class Cluster:
             return reading.schema_of(rows)
         if not (first := self._parts(rows, 1)):
             raise ParameterError("rows must have at least one part, for the names of their columns")
-        with _raised():
+        with quiet(_told):
             return self._client.submit(_schema, first[0], pure=False).result()
 
     def everywhere(self, check: Callable[[], T]) -> list[T]:
@@ -95,12 +95,12 @@ class Cluster:
         cuts = [task(_scatter, part, Held(bound), shards, pure=False) for part in self._parts(rows)]
         partial = [task(_bound, Held(bound), self._each(cuts, i), many, pure=False) for i in range(shards)]
         frozen = [task(_freeze, Held(freeze), of, self._each(partial, i), pure=False) for i, of in enumerate(wanted)]
-        with _raised():
+        with quiet(_told):
             return [each for some in self._client.gather(frozen) for each in some]
 
     def run(self, task: jobs.Task, blocks: Iterable[int]) -> list[Any]:
         sent = [self._client.submit(_run, Held(task.only(block)), block, pure=False) for block in blocks]
-        with _raised():
+        with quiet(_told):
             return [held.value for held in self._client.gather(sent)]
 
     def _each(self, cuts: list[Any], place: int) -> list[Any]:
@@ -123,17 +123,11 @@ class Cluster:
         return [each if isinstance(each, distributed.Future) else Held(each) for each in rows[:most]]
 
 
-@contextmanager
-def _raised() -> Iterator[None]:
+def _told(error: Exception) -> Exception:
     """A user's own error may hold values: its kind is told, and what the cluster says as it is."""
-    try:
-        yield
-    except DpfastError:
-        raise
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] == "distributed":
-            raise
-        raise DTypeError(f"rows cannot be read: {type(error).__name__} of a task of Dask") from None
+    if type(error).__module__.partition(".")[0] == "distributed":
+        return error
+    return DTypeError(f"rows cannot be read: {type(error).__name__} of a task of Dask")
 
 
 def _as_they_are(rows: Any) -> Any:

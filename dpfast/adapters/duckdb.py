@@ -21,16 +21,16 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from dpfast import DpfastError, DTypeError, ParameterError, ReleaseKey, jobs
+from dpfast import DTypeError, ParameterError, ReleaseKey, jobs
 from dpfast.adapters import library
 from dpfast.jobs.keys import alike
+from dpfast.jobs.tasks import quiet
 
 duckdb = library("duckdb", "duckdb", ">=1.4")
 
@@ -97,7 +97,7 @@ class Relations(jobs.OutOfCore):
             raise ParameterError("rows must be of an open connection, and theirs was closed") from None
         if len({name.casefold() for name in names}) < len(names):
             raise ParameterError("rows must have columns whose names differ by more than case: DuckDB mixes them up")
-        with _reading():
+        with quiet(_told):
             return rows.limit(0).to_arrow_table().schema.with_metadata(None)
 
     def batches(self, rows: Any, columns: list[str]) -> Iterable[pa.Table]:
@@ -149,7 +149,7 @@ def _files_alike(rows: Any, columns: list[str]) -> None:
 
     Raises: DTypeError (a column of two types in the files that a query, or a view in it, reads).
     """
-    with _reading():
+    with quiet(_told):
         wanted = {name.casefold() for name in columns}
         for files in _parquet_files(rows):
             there = dict.fromkeys(_columns_of(rows, files))
@@ -232,19 +232,14 @@ def _quoted(name: str) -> str:
 
 def _read(rows: Any, columns: list[str], order: str = "") -> Iterator[pa.Table]:
     """Raises: DTypeError, in words that show no value, as DuckDB's own may."""
-    with _reading():
+    with quiet(_told):
         found = rows.project(", ".join(map(_quoted, columns)))
         with (found.order(order) if order else found).arrow(ROWS) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
 
 
-@contextmanager
-def _reading() -> Iterator[None]:
-    try:
-        yield
-    except DpfastError:
-        raise
-    except Exception as error:  # Arrow hands on DuckDB's as OSError; functions of a user's own raise what they like
-        kind = re.match(r"[A-Z][A-Za-z ]{1,40} Error(?=:)", str(error))
-        raise DTypeError(f"rows cannot be read: {kind[0] if kind else type(error).__name__} of DuckDB") from None
+def _told(error: Exception) -> DTypeError:
+    """Arrow hands on DuckDB's errors as OSError."""
+    kind = re.match(r"[A-Z][A-Za-z ]{1,40} Error(?=:)", str(error))
+    return DTypeError(f"rows cannot be read: {kind[0] if kind else type(error).__name__} of DuckDB")

@@ -19,14 +19,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from dpfast import DpfastError, DTypeError, ReleaseKey, jobs
+from dpfast import DTypeError, ReleaseKey, jobs
 from dpfast.adapters import library
 from dpfast.jobs.keys import mixed
+from dpfast.jobs.tasks import quiet
 
 pl = library("polars", "polars", ">=1.36")
 
@@ -82,7 +82,7 @@ class LazyFrames(jobs.OutOfCore):
     def schema(self, rows: Any) -> pa.Schema:
         if not isinstance(rows, (pl.LazyFrame, pl.DataFrame)):
             raise DTypeError(f"rows must be a LazyFrame or a DataFrame of Polars, not {type(rows).__name__}")
-        with _reading():
+        with quiet(_told):
             return pl.DataFrame(schema=rows.lazy().collect_schema()).to_arrow().schema
 
     def batches(self, rows: Any, columns: list[str]) -> Iterable[pa.Table]:
@@ -98,18 +98,12 @@ class LazyFrames(jobs.OutOfCore):
 
 def _read(rows: Any, *, keep_order: bool) -> Iterator[pa.Table]:
     """Raises: DTypeError, in words that show no value, as Polars' own may."""
-    with _reading():
+    with quiet(_told):
         for frame in rows.collect_batches(chunk_size=ROWS, maintain_order=keep_order, engine="streaming"):
             yield frame.to_arrow()
 
 
-@contextmanager
-def _reading() -> Iterator[None]:
-    try:
-        yield
-    except DpfastError:
-        raise
-    except Exception as error:  # functions of a user's own raise what they like
-        if found := TWO_TYPES.match(str(error)):
-            raise mixed(found[1], found[3], found[2]) from None
-        raise DTypeError(f"rows cannot be read: {type(error).__name__} of Polars") from None
+def _told(error: Exception) -> DTypeError:
+    if found := TWO_TYPES.match(str(error)):
+        return mixed(found[1], found[3], found[2])
+    return DTypeError(f"rows cannot be read: {type(error).__name__} of Polars")

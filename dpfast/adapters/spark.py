@@ -15,14 +15,14 @@ import os
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from dpfast import DpfastError, DTypeError, ParameterError, ReleaseKey, errors, jobs
+from dpfast import DTypeError, ParameterError, ReleaseKey, errors, jobs
 from dpfast.adapters import library
 from dpfast.jobs.keys import mixed
+from dpfast.jobs.tasks import quiet
 
 pyspark = library("pyspark", "spark", ">=4.0")
 
@@ -80,7 +80,7 @@ class Cluster:
         self._slots = partitions if self.connected else self._session.sparkContext.defaultParallelism
 
     def schema(self, rows: Any) -> pa.Schema:
-        with _raised():
+        with quiet(_told):
             return rows.limit(0).toArrow().schema
 
     def everywhere(self, check: Callable[[], T]) -> list[T]:
@@ -102,7 +102,7 @@ class Cluster:
         columns = rows.select(*(f"`{name.replace('`', '``')}`" for name in names))
         shards = columns.toDF(*(f"c{i}" for i in range(len(names)))).repartition(self._shards, "c0")  # the unit
         partial = shards.mapInArrow(bounding, ", ".join(f"{each.name} {SQL[each.type]}" for each in schema))
-        with _raised():
+        with quiet(_told):
             found = partial.groupBy("block").applyInArrow(freezing, "block long, hash string").toArrow()
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
@@ -123,7 +123,7 @@ class Cluster:
                     found = pa.array([pickle.dumps(work(listed[i]))], runs)
                     yield pa.RecordBatch.from_pydict({"id": [i], "found": found})
 
-        with _raised():
+        with quiet(_told):
             rows = self._session.range(0, len(listed), 1, tasks).mapInArrow(working, "id long, found binary").toArrow()
         found = dict(zip(rows["id"].to_pylist(), rows["found"].to_pylist(), strict=True))
         return [pickle.loads(found[i]) for i in range(len(listed))]  # noqa: S301  workers run what the driver pickles, too
@@ -132,26 +132,19 @@ class Cluster:
 SQL = {pa.int64(): "long", pa.string(): "string"}  # Spark has no unsigned integers
 
 
-@contextmanager
-def _raised() -> Iterator[None]:
-    """An error of dpfast in a worker is raised here, from its text, which names no value."""
-    try:
-        yield
-    except DpfastError:
-        raise
-    except Exception as error:
-        text = str(error)
-        if "No module named 'dpfast" in text:
-            raise ParameterError(
-                "every executor must have dpfast, and one has not: PYSPARK_PYTHON names the Python that it starts"
-            ) from None
-        for name, message in re.findall(r"^dpfast\.errors\.(\w+): (.+)$", text, re.MULTILINE)[-1:]:
-            raise getattr(errors, name)(message) from None
-        raise _told(error) from None
+def _told(error: Exception) -> Exception:
+    """An error of dpfast in a worker, from its text, which names no value.
 
-
-def _told(error: Exception) -> DTypeError:
-    """An error by its kinds, or by the two types that a file has: its text may hold values."""
+    Another one by its kinds, or by the two types that a file has: its text may hold values.
+    """
+    text = str(error)
+    if "No module named 'dpfast" in text:
+        return ParameterError(
+            "every executor must have dpfast, and one has not: PYSPARK_PYTHON names the Python that it starts"
+        )
+    for name, message in re.findall(r"^dpfast\.errors\.(\w+): (.+)$", text, re.MULTILINE)[-1:]:
+        made: Exception = getattr(errors, name)(message)
+        return made
     kinds = [type(error).__name__]
     cause = getattr(error, "java_exception", None)  # classic Spark has one
     while cause is not None:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
@@ -36,15 +36,19 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 LOW = 0xFFFFFFFF
 
 
+def _by_kind(error: Exception) -> Exception:
+    return DTypeError(f"rows cannot be read: {type(error).__name__}")
+
+
 @contextmanager
-def quiet() -> Iterator[None]:
-    """What Arrow or a reader says of values is told by its kind. Raises: DTypeError."""
+def quiet(told: Callable[[Exception], Exception] = _by_kind) -> Iterator[None]:
+    """What Arrow or a reader says of values is told by its kind. Raises: DTypeError, or as told."""
     try:
         yield
     except DpfastError:
         raise
-    except Exception as error:  # readers raise what they like
-        raise DTypeError(f"rows cannot be read: {type(error).__name__}") from None
+    except Exception as error:  # readers, and functions of a user's own, raise what they like
+        raise told(error) from None
 
 
 class Task:
