@@ -681,7 +681,7 @@ def test_a_smaller_type_saturates_at_its_public_ends(tmp_path, end) -> None:
 @pytest.mark.parametrize(
     "options", [["--delimiter", ";"], ["--encoding", "latin-1"], ["--decimal", "."], ["--thousands", "_"]]
 )
-def test_a_retry_by_another_reading_is_another_input(tmp_path, capsys, options) -> None:
+def test_a_retry_by_another_reading_is_refused_by_its_option(tmp_path, capsys, options) -> None:
     """Though each reading finds the same counts: "n" is the last column, or the first."""
     (tmp_path / "in.csv").write_text("n;m,n\n5;7,5\n6;7,6\n")
     dpfast.KeyFile.create(tmp_path / "k.key")
@@ -691,10 +691,21 @@ def test_a_retry_by_another_reading_is_another_input(tmp_path, capsys, options) 
     assert main(command) == 0
     (tmp_path / "out.csv").unlink()
     (tmp_path / "out.csv.json").unlink()
-    refused(
-        capsys, main([*command, "--resume", *options]), "'x': the input is not the one that was reserved", expected=1
-    )
+    said = f"by a seal that does not name {options[0]}, which is {options[1]!r} here"
+    refused(capsys, main([*command, "--resume", *options]), said, expected=1)
     assert (main([*command, "--resume"]), ledger.spent.epsilon) == (0, 1)
+
+
+def test_a_retry_by_another_reading_is_another_input(tmp_path, capsys) -> None:
+    """A name that says no format: both readings find the same counts, beside other columns."""
+    (tmp_path / "in").write_text("n\tm,n\n5\t7,5\n6\t7,6\n")
+    dpfast.KeyFile.create(tmp_path / "k.key")
+    ledger = dpfast.Ledger(tmp_path / "b.db", 1, create=True)
+    keyed = ["--key-file", str(tmp_path / "k.key"), "--label", "x", "--ledger", str(ledger.path), "--resume", "--force"]
+    command = ["privatize", str(tmp_path / "in"), str(tmp_path / "out"), *LAW, *keyed, "--format"]
+    assert main([*command, "csv"]) == 0
+    refused(capsys, main([*command, "tsv"]), "'x': the input is not the one that was reserved", expected=1)
+    assert (main([*command, "csv"]), ledger.spent.epsilon) == (0, 1)
 
 
 @pytest.mark.parametrize("end", ["csv.gz", "csv.zst", "tsv", "jsonl", "jsonl.gz", "npz"])

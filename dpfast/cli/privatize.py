@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dpfast.tables.drawn import Cells
     from dpfast.tables.first_rows import FirstRows
     from dpfast.tables.source import Piece, Source
+    from dpfast.tables.text_format import TextFormat
 
 JOINT = "one sigma for all columns, which spend this together"
 DTYPES = *(f"{kind}{size}" for kind in ("int", "uint") for size in (8, 16, 32, 64)), "float32", "float64"
@@ -227,7 +228,7 @@ def _run(
     _check_files(target, read, metadata, report_file, report_title, found=found)
     check_format(form, source, target)
     missing = near("missing", given.get("missing"), np.dtype(float if real else int))
-    ledger, key = _payer(ledger_file, shared_with, key_file, label, sort_by)
+    ledger, key = _payer(ledger_file, shared_with, key_file, label, sort_by, style)
     table = files.open_source(
         source,
         columns,
@@ -320,14 +321,23 @@ def _record(
 
 
 def _payer(
-    ledger: Path | None, shared_with: str | int | None, key: Path | None, label: str | None, sort_by: Sequence[str]
+    ledger: Path | None,
+    shared_with: str | int | None,
+    key: Path | None,
+    label: str | None,
+    sort_by: Sequence[str],
+    style: TextFormat,
 ) -> tuple[dpfast.Ledger | None, Any]:
-    """The ledger, and the release key of the label, whose seal names the order of rows."""
+    """The ledger, and the release key of the label.
+
+    Its seal names the order of rows, and how a text is read.
+    """
     if shared_with is not None and ledger is None:
         raise ParameterError("--shared-with must come with --ledger")
     opened = dpfast.Ledger(ledger, shared_with=shared_with) if ledger else None
     order = {"--sort-by": json.dumps(sort_by, ensure_ascii=False)} if sort_by else {}
-    return opened, dpfast.KeyFile(key).derive(label or "")._naming(order) if key else None  # noqa: SLF001
+    terms = order | style.named_options()
+    return opened, dpfast.KeyFile(key).derive(label or "")._naming(terms) if key else None  # noqa: SLF001
 
 
 def _columns(

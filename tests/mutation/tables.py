@@ -162,4 +162,6 @@ MUTANTS = [
            "test_passed.py -k summary_names_the"),
     Mutant("the name of an array leads to another folder", "dpfast/tables/array_file.py", "return path.name if path.anchor or", "return name if path.anchor or",
            "test_passed.py -k leads_nowhere"),
+    Mutant("how texts are read is no term of the seal", "dpfast/cli/privatize.py", "terms = order | style.named_options()", "terms = order",
+           "test_everyday_files.py -k refused_by_its_option"),
 ]  # fmt: skip
