@@ -712,14 +712,13 @@ def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, e
 
 @pytest.mark.parametrize("name", NAMED)
 def test_explain_says_what_every_mechanism_says(capsys, name) -> None:
-    """JSON has the metadata and half-widths for any value, on and off a real law's grid."""
+    """JSON has the metadata, and half-widths that are the mechanism's own."""
     options, mechanism = NAMED[name][0], NAMED[name][1]()
     text, facts = explain(capsys, "--mechanism", name, *options, "--cells", "1000")
     assert mechanism.metadata().items() <= facts.items()
-    step = getattr(mechanism, "granularity", 0)
     for confidence, widths in facts["half_widths"].items():
-        assert widths["one_cell"] == mechanism.interval(float(confidence)) + step
-        assert widths["all_cells"] == mechanism.interval(float(confidence), cells=1000) + step
+        assert widths["one_cell"] == mechanism.interval(Fraction(confidence))
+        assert widths["all_cells"] == mechanism.interval(Fraction(confidence), cells=1000)
     for words in ("mechanism, ", "standard deviation", "all 1,000 cells", facts["meaning"]):
         assert words in text
     assert ("granularity 2**" in text) == LAWS[name].real

@@ -262,7 +262,7 @@ def test_of_many_pieces_few_rows_are_kept(tmp_path) -> None:
 def test_intervals_are_those_of_the_mechanism_within_the_bounds() -> None:
     mechanism = dpfast.DiscreteLaplace(1, 1)
     made = cli_report.noisy_column(
-        "visits", "counts", mechanism, {"lower": 0, "upper": 99}, [0, 2, 50, 98], (0, 98), size=4
+        "visits", "counts", mechanism, {"lower": 0, "upper": 99}, np.array([0, 2, 50, 98]), (0, 98), size=4
     )
     half = mechanism.interval(Fraction(95, 100))
     assert half == 3
@@ -271,8 +271,19 @@ def test_intervals_are_those_of_the_mechanism_within_the_bounds() -> None:
         "one cell": "±3",
         "all 4 cells at once": f"±{mechanism.interval(Fraction(95, 100), cells=4)}",
     }
-    several = cli_report.noisy_column("a", "counts", mechanism, {}, [0], None, size=4, columns=100).widths
+    several = cli_report.noisy_column("a", "counts", mechanism, {}, np.zeros(1, int), None, size=4, columns=100).widths
     assert several["all 400 cells of the 100 columns at once"] == f"±{mechanism.interval(Fraction(95, 100), cells=400)}"
+
+
+@pytest.mark.parametrize(("kind", "spacing"), [(np.float32, 2**-4), (np.float64, 0)])
+def test_intervals_allow_for_what_a_float_rounds(kind, spacing) -> None:
+    """A million in float32 is a multiple of 1/16; in float64 it may be any point of the grid."""
+    mechanism = dpfast.Laplace(1, 1)
+    cells = np.array([10**6, -(10**6)], kind)
+    made = cli_report.noisy_column("hours", "values", mechanism, {}, cells, (-(10**6), 10**6), size=2)
+    half = mechanism.interval(Fraction(95, 100)) + spacing / 2
+    assert (made.cells, made.low) == ([1e6, -1e6], [1e6 - half, -1e6 - half])
+    assert made.high == [1e6 + half, -1e6 + half]
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), 1, 5, 20])

@@ -27,7 +27,6 @@ from dpfast.cli.options import (
     make,
     make_choice,
     picture_file,
-    reach,
     title,
 )
 from dpfast.errors import ParameterError
@@ -186,7 +185,7 @@ class Explained:
         def each(what: Callable[[Fraction, int], float]) -> dict[str, dict[str, float]]:
             return {f"{float(p)}": {name: what(p, d) for name, d in sizes.items()} for p in CONFIDENCES}
 
-        half_widths = each(lambda p, d: reach(mechanism, p, d))
+        half_widths = each(lambda p, d: mechanism.interval(p, cells=d))
         facts: dict[str, Any] = {
             **mechanism.metadata(), "stddev": mechanism.stddev, "cells": sizes.get("all_cells"), "half_widths": half_widths
         }  # fmt: skip
@@ -245,7 +244,9 @@ class Explained:
             found["a neighbour changes"] = f"{cells}l2 {rounded(Fraction(change.l2), up=True)}"
         if isinstance(mechanism, (dpfast.Laplace, dpfast.Gaussian)):
             grid, exponent = mechanism.granularity, math.frexp(mechanism.granularity)[1] - 1
-            found["granularity"] = f"2**{exponent} ({grid:.2g}): results are its multiples, half-widths allow for one"
+            found["granularity"] = (
+                f"2**{exponent} ({grid:.2g}): results are its multiples, half-widths hold for any value"
+            )
         if self.loss and self.holds:
             found["privacy loss"] = meaning.loss_in_words(self.loss, self.holds[0])
         return found

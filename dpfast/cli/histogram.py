@@ -29,7 +29,6 @@ from dpfast.cli.options import (
     near,
     number,
     one_way,
-    reach,
     sharing,
 )
 from dpfast.cli.report import balance, check_report, report_options, reported
@@ -238,7 +237,7 @@ class Asked(NamedTuple):
         return value + int(way) if self.step == 1 else float(value + way)
 
     def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
-        return Fraction(reach(self.mechanism, confidence, cells)) * self.step
+        return Fraction(self.mechanism.interval(confidence, cells=cells)) * self.step
 
     def bounds(self) -> tuple[int | float | None, int | float | None]:
         """Those of the noisy values. Raises: ParameterError."""

@@ -294,13 +294,7 @@ def law(mechanism: Mechanism) -> str:
     return ", ".join([*(f"{name} {plain(value)}" for name, value in exact.items()), scale])
 
 
-def reach(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> float:
-    """The half-width that holds any value's noise: off a real law's grid it may be a step more."""
-    step: float = getattr(mechanism, "granularity", 0)
-    return mechanism.interval(confidence, cells=cells) + step
-
-
 def half_width(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> str:
-    """The reach as people read it, rounded up."""
-    width = reach(mechanism, confidence, cells)
+    """That of an interval as people read it, rounded up."""
+    width = mechanism.interval(confidence, cells=cells)
     return f"±{width:,}" if isinstance(width, int) else f"±{rounded(Fraction(width), up=True)}"

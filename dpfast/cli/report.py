@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 import dpfast
 from dpfast import terminal
 from dpfast.cli.file_options import is_file, same
-from dpfast.cli.options import Mechanism, half_width, reach
+from dpfast.cli.options import Mechanism, half_width
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.report.facts import Balance, Cell, Facts, Noisy
 from dpfast.report.page import page
@@ -141,7 +142,7 @@ def noisy_column(
     what: str,
     mechanism: Mechanism,
     parameters: Mapping[str, object],
-    cells: Sequence[Cell],
+    cells: Sequence[Any],
     span: tuple[Cell, Cell] | None,
     *,
     size: int,
@@ -149,11 +150,13 @@ def noisy_column(
 ) -> Noisy:
     """A column with an interval for each cell, which holds 95 % of the noise.
 
-    parameters: the column's entry in the record of OUT. cells: those shown. span: the least and the
-    largest of all. size: how many cells the column has; columns: how many columns there are, all of
-    this mechanism.
+    parameters: the column's entry in the record of OUT. cells: those shown, of NumPy's types. span:
+    the least and the largest of all. size: how many cells the column has; columns: how many columns
+    there are, all of this mechanism.
     """
-    half, bounds = reach(mechanism, USUAL), (parameters.get("lower"), parameters.get("upper"))
+    bounds = parameters.get("lower"), parameters.get("upper")
+    half = mechanism.interval(USUAL)
+    around = [(cell.item(), half + _rounding(mechanism, cell)) for cell in cells]
     widths = {"one cell": half_width(mechanism, USUAL)}
     if size * columns > 1:
         of = f" of the {columns} columns" if columns > 1 else ""
@@ -162,15 +165,23 @@ def noisy_column(
     return Noisy(
         name,
         what,
-        cells,
-        low=[_within(cell - half, *bounds) for cell in cells],
-        high=[_within(cell + half, *bounds) for cell in cells],
+        [cell for cell, _ in around],
+        low=[_within(cell - half, *bounds) for cell, half in around],
+        high=[_within(cell + half, *bounds) for cell, half in around],
         stddev=mechanism.stddev,
         parameters=parameters,
         widths=widths,
         least=least,
         most=most,
     )
+
+
+def _rounding(mechanism: Mechanism, cell: Any) -> Cell:
+    """What its float rounds of a result at most, where it does not hold the grid."""
+    if not isinstance(mechanism, (dpfast.Laplace, dpfast.Gaussian)):
+        return 0
+    spacing = float(np.spacing(abs(cell)))
+    return spacing / 2 if spacing > mechanism.granularity else 0
 
 
 def _within(end: Cell, lower: Any, upper: Any) -> Cell:

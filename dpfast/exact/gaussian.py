@@ -72,11 +72,12 @@ class Gaussian:
                 break
         raise DpfastError("the digits of a draw leave it open")
 
+    def reach(self, confidence: Fraction, cells: int) -> Ball:
+        """The h with P(|ratio N| <= h - 1/2)^cells = confidence: rounding adds 1/2 at most."""
+        return (2 * ball(self.ratio_squared)).sqrt() * miss(confidence, cells).erfcinv() + ball(Fraction(1, 2))
+
     def half_width(self, confidence: Fraction, cells: int) -> int:
         """The least h with P(|K| <= h)^cells >= confidence, for independent cells and offset 0."""
         # P(|K| > h) = erfc((h + 1/2) / (ratio sqrt 2))
-        return unique_floor(
-            self.lost + 192 + cells.bit_length(),
-            lambda: (2 * ball(self.ratio_squared)).sqrt() * miss(confidence, cells).erfcinv() + ball(Fraction(1, 2)),
-            MAX_BITS + self.lost,
-        )
+        precision = self.lost + 192 + cells.bit_length()
+        return unique_floor(precision, lambda: self.reach(confidence, cells), MAX_BITS + self.lost)

@@ -42,10 +42,11 @@ class Laplace:
                 return found
         raise DpfastError("the stream has no more digits for a draw")
 
+    def reach(self, confidence: Fraction, cells: int) -> Ball:
+        """The h with P(|ratio E| <= h - 1/2)^cells = confidence: rounding adds 1/2 at most."""
+        return ball(Fraction(1, 2)) - ball(self.ratio) * miss(confidence, cells).log()
+
     def half_width(self, confidence: Fraction, cells: int) -> int:
         """The least h with P(|K| <= h)^cells >= confidence, for independent cells and offset 0."""
         # P(|K| > h) = exp(-(h + 1/2) / ratio), transcendental; what a cell may miss is algebraic
-        return unique_floor(
-            self.lost + 192 + cells.bit_length(),
-            lambda: ball(Fraction(1, 2)) - ball(self.ratio) * miss(confidence, cells).log(),
-        )
+        return unique_floor(self.lost + 192 + cells.bit_length(), lambda: self.reach(confidence, cells))

@@ -17,6 +17,7 @@ from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
+from dpfast.privacy.formatting import rounded
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
 from dpfast.privacy.parameters import exact_positive, flag, probability, whole
 from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
@@ -498,10 +499,11 @@ class Releasing(Mechanism, Payable):
 
     def _facts(self) -> dict[str, str]:
         half = self.interval()
+        shown = half if isinstance(half, int) else rounded(Fraction(half), up=True, group="")
         return {
             **super()._facts(),
             "standard deviation": f"{self.stddev:.6g}",
-            "95 % interval": f"±{half}" if isinstance(half, int) else f"±{half:.6g}",
+            "95 % interval": f"±{shown}",
         }
 
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TypeAlias
 
@@ -257,10 +257,13 @@ def _normal(mean: float, spread: float) -> tuple[npt.NDArray[np.float64], npt.ND
 
 def _noise(axes: Axes, mechanism: Mechanism) -> None:
     """The law in steps: whole numbers, or multiples of the granularity."""
-    step = mechanism.granularity if isinstance(mechanism, (Laplace, Gaussian)) else 1
-    half = mechanism.interval(Fraction(95, 100))
+    step: float = 1
+    within: Callable[[Fraction], float] = mechanism.interval
+    if isinstance(mechanism, (Laplace, Gaussian)):
+        step, within = mechanism.granularity, partial(mechanism.interval, on_grid=True)
+    half = within(Fraction(95, 100))
     band = round(half / step)
-    reach = max(round(mechanism.interval(Fraction(995, 1000)) / step), band + 2, 4)
+    reach = max(round(within(Fraction(995, 1000)) / step), band + 2, 4)
     bars = reach <= BARS
     height = 1 if bars or step == 1 else step  # a fine grid looks like its density
     (_bars if bars else _curve)(axes, mechanism, step, band, reach, height)

@@ -41,9 +41,9 @@ def plain(value: Fraction) -> str:
     return name if len(name := exact(value)) < LONG else rounded(value, up=True)
 
 
-def rounded(value: Fraction, *, up: bool, digits: int = 6) -> str:
+def rounded(value: Fraction, *, up: bool, digits: int = 6, group: str = ",") -> str:
     """The value in so many digits, not below it or not above it."""
-    return _written(_divided(value, digits, ROUND_CEILING if up else ROUND_FLOOR), ",")
+    return _written(_divided(value, digits, ROUND_CEILING if up else ROUND_FLOOR), group)
 
 
 def amount(value: Fraction, *, up: bool) -> str:

@@ -46,7 +46,7 @@ class FirstRows:
             self.ranges[at] = min(ends), max(ends)
         if wanted > 0:
             for kept, cells in zip(self.cells, noisy, strict=True):
-                kept.extend(cells[:wanted].tolist())
+                kept.extend(cells[:wanted])  # as NumPy's, which know their type
             for at, (_, kept) in zip(self._others, self.labels, strict=True):
                 kept.extend(_texts(piece.rows, at, wanted))
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("intervals of a page reach beyond public bounds", "dpfast/cli/report.py", "low=[_within(cell - half, *bounds) for cell in cells]", "low=[cell - half for cell in cells]",
+    Mutant("intervals of a page reach beyond public bounds", "dpfast/cli/report.py", "low=[_within(cell - half, *bounds) for cell, half in around]", "low=[cell - half for cell, half in around]",
            "test_report.py -k intervals_are_those"),
     Mutant("a page's widths forget the other columns", "dpfast/cli/report.py", "half_width(mechanism, USUAL, size * columns)", "half_width(mechanism, USUAL, size)",
            "test_report.py -k intervals_are_those"),
+    Mutant("a page's intervals forget what a float rounds", "dpfast/cli/report.py", "spacing / 2 if spacing > mechanism.granularity else 0", "0",
+           "test_report.py -k float_rounds"),
     Mutant("a page without its OUT is kept", "dpfast/cli/report.py", 'if found == "keep" and is_file(path) and without:', "if False:",
            "test_report.py -k report_without_out"),
     Mutant("a page is beside another OUT", "dpfast/cli/report.py", '        if found == "replace":\n            path.unlink(missing_ok=True)\n', "",
