@@ -247,10 +247,16 @@ def long_lines(path: str, text: str) -> Iterator[str]:
                 yield f"{path}:{n}: prose of {len(line.rstrip())} characters, at most {WIDTH}"
 
 
+def marks_left(path: str, text: str) -> Iterator[str]:
+    """The marks that a writer puts in prose where it is to be finished."""
+    for found in re.finditer(r"XX|(?<!\w)(?:TODO|FIXME|TBD|TKTK)(?!\w)", read := _read(path, text).prose):
+        yield f"{path}:{read.count(chr(10), 0, found.start()) + 1}: {found.group()} was left"
+
+
 def findings(path: str, text: str) -> list[str]:
     excused = {word for place, word in EXCEPTIONS if _within(path, (place,))}
     found = [said for house, said in words(path, text) if house not in excused]
-    return [*found, *fragments(path, text), *long_lines(path, text)]
+    return [*found, *fragments(path, text), *long_lines(path, text), *marks_left(path, text)]
 
 
 def files() -> Iterator[str]:
@@ -339,6 +345,12 @@ FOUND = {
         ("x.c", "int x; // " + "a " * 51 + "\n", 0),
         ("x.sh", "# " + "a " * 51 + "\n", 1),
         ("csrc/known.h", "// " + "a " * 51 + "\n", 0),
+    ],
+    marks_left: [
+        ("csrc/x.md", "The numbers to come XX" + "and none before.\n", 1),
+        ("docs/x.md", "A TO" + "DO, and `a_TODO` in code.\n", 1),
+        ("x.py", '"""A TB' + 'D."""\n', 1),
+        ("x.c", "int XX = 1; // X\n", 0),
     ],
     fragments: [
         ("x.py", '"""Of the noise, before clamping."""\n', 1),
