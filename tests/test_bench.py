@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Never
+from typing import Never, get_args, get_type_hints
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -675,3 +675,62 @@ def test_no_line_pays_for_the_one_before_it(monkeypatch) -> None:
     runs = {n: {name: partial(call, name) for name in "ab"} for n in (1, 1_000_000)}
     curve = tiers.curve(curves)(runs, 3, iter, lambda n: 1_000_000 // n)
     assert curve.lines == {"a": (1.0, 1.0), "b": (1.0, 1.0)}
+
+
+# ------------------------------------------------------------------ words about other packages
+
+ROOT = BENCHMARKS.parent
+PACKAGES = (ROOT / "docs" / "performance.md").read_text("utf-8").partition(START)[2].partition(END)[0]
+OF_A_ROW = re.compile(r"^\| ([^|]+) \| (\w*) ?\| ([\d,.]+) \|", re.MULTILINE)  # its name, its mark, nanoseconds
+
+
+def test_what_a_package_disputes_of_itself_is_marked_in_table_page_and_json() -> None:
+    """The floats of diffprivlib alone; each mark comes with its link."""
+    pytest.importorskip("diffprivlib")
+    a = Arrays(10)
+    rows = [*peers.diffprivlib(a), next(ours(a, 1))]
+    marks = {row.name: row.kind for row in rows[:-1]}
+    assert marks == {f"diffprivlib {name}": kind for name, kind in [
+        ("Geometric", "safe"), ("Laplace", "disputed"), ("GaussianDiscrete", "safe"), ("GaussianAnalytic", "disputed")
+    ]}  # fmt: skip
+    results = [Result(row, runs=[1e-6], reference=[1e-6]) for row in rows]
+    report = Report(machine(), 10, 1, results)
+    said = f"(diffprivlib: {peers.DIFFPRIVLIB})."
+    for text in (report.table(), report.markdown(results), "\n".join(report.record()["meaning"])):
+        assert text.count("an open issue of the package's own") == text.count(said) == 1
+    assert "| diffprivlib Laplace | disputed |" in report.markdown(results)
+    assert report.record()["rows"][1]["dispute"] == peers.DIFFPRIVLIB
+    assert "disputed" not in report.markdown(results[-1:])
+    written = {name: kind for name, kind, _ in OF_A_ROW.findall(PACKAGES) if name.startswith("diffprivlib")}
+    assert written == marks
+    assert said in PACKAGES
+
+
+def test_the_picture_has_every_mark(tmp_path) -> None:
+    from dpfast.pictures import bench as pictures
+
+    kinds = set(get_args(get_type_hints(Row)["kind"])) - {"sampler"}
+    results = [Result(replace(planted(None, who=kind), kind=kind), runs=[1e-9]) for kind in kinds]
+    pictures.dots(Report(machine(), 10, 1, results), tmp_path / "bench.svg")
+    for text in ((tmp_path / "bench.svg").read_text(), (ROOT / "docs" / "bench.svg").read_text()):
+        for kind in kinds:
+            assert f"<!-- {pictures.KINDS[kind][1]} -->" in text
+
+
+def test_what_the_readme_says_of_others_is_in_the_figures() -> None:
+    """So many times as long, whichever rows are compared; and the picture's machine is named."""
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    rows = [(name, kind, float(ns.replace(",", ""))) for name, kind, ns in OF_A_ROW.findall(PACKAGES)]
+    theirs = [ns for name, kind, ns in rows if name.split()[0] in {"OpenDP", "diffprivlib", "PyDP"}]
+    own = [ns for name, _, ns in rows if name.partition(",")[0] in NAMES]
+    numpy = [ns for _, kind, ns in rows if kind == "unsafe"]
+    assert (len(theirs), len(own), len(numpy)) == (12, 7, 5)
+    [times] = re.findall(r"OpenDP, diffprivlib and PyDP take over (\d+) times as long as dpfast", readme)
+    assert min(theirs) > int(times) * max(own)
+    assert "faster than NumPy's noise" in readme
+    assert max(own) < min(numpy)
+    [machine, date] = re.findall(r"^(AMD .*?), \d+ cores.*; (\S+)\.$", PACKAGES, re.MULTILINE)[0]
+    drawn = (ROOT / "docs" / "bench.svg").read_text()
+    assert f"<!-- {machine}, " in drawn
+    assert f"; {date} -->" in drawn
+    assert f"Measured on an {machine}, {date}." in readme

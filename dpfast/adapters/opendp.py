@@ -21,6 +21,10 @@ input_domain: atom_domain(T) with an absolute distance, or vector_domain(atom_do
 scale: int, float, Fraction or Decimal, taken exactly: the scale of Laplace noise, the sigma of
     Gaussian noise.
 
+The losses hold for d_in, which the stability maps of earlier transformations give, and which
+nothing here can check. That of make_b_ary_tree under L2 is too low (OpenDP's issue #2924, open in
+November 2026): use dpfast.tree for sums over ranges.
+
 The privacy maps are computed in rationals and rounded up. Integers saturate at the ends of T. As in
 OpenDP, an infinite value counts as the largest finite one of its sign, and NaN, outside the domain,
 as 0: no value raises. Real mechanisms round the noisy value to a grid, after the noise, so the map

@@ -100,7 +100,7 @@ class Row:
     counts: int  # one run handles so many
     against: Reference | None = None
     bound: Bound = Bound()
-    kind: Literal["safe", "unsafe", "floor", "sampler"] = "safe"  # a sampler is either
+    kind: Literal["safe", "disputed", "unsafe", "floor", "sampler"] = "safe"  # a sampler is any of the first three
     who: str = "dpfast"
     called: str = ""  # the exact call, if the name does not say it
     unit: str = ""  # the unit of `counts`, if the table does not say it
@@ -109,6 +109,7 @@ class Row:
     prepare: Run = lambda: None  # right before each run, untimed
     clock: Clock = timed
     measures: Literal["s", "B", ""] = "s"  # what the clock tells: seconds, bytes, or a mere number
+    dispute: str = ""  # the link to an open issue of its own project, which says that its noise is unsafe
 
 
 @dataclass
@@ -170,7 +171,10 @@ class Result:
         if row.measures == "s":
             figures |= {"ns_per_count": self.ns, "counts_per_second": 1 / self.figure}
         return {
-            **{name: getattr(row, name) for name in ("name", "kind", "who", "threads", "counts", "called", "chart")},
+            **{
+                name: getattr(row, name)
+                for name in ("name", "kind", "dispute", "who", "threads", "counts", "called", "chart")
+            },
             **{name: _known(value) for name, value in figures.items()},
             "ratio_to": row.against.name if row.against else None,
             "reference_counts": row.against.counts if row.against else None,

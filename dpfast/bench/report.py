@@ -24,6 +24,7 @@ SAFETY = (
     "unsafe: noise added in floating point, whose low bits give counts away [Mir12]. safe: a secure generator and a way "
     "around that, by the package's own account."
 )
+DISPUTED = "disputed: as safe, but an open issue of the package's own says that the noise is unsafe"
 OURS = (
     "dpfast: mechanism.release(counts, out=other, threads=...); OneSidedGeometric, which is no mechanism: .sample(n)."
 )
@@ -36,6 +37,12 @@ def rate(result: Result) -> str:
     return quantity(per) + (
         f" ({three_digits(8 * per / 1e9)} GB/s)" if result.row.name.startswith("key stream") else ""
     )
+
+
+def disputes(results: Sequence[Result]) -> list[str]:
+    """What the third mark means, and whose issue says so: a line, if there is such a row."""
+    links = {result.row.dispute: result.row.who for result in results if result.row.dispute}
+    return [f"{DISPUTED} ({', '.join(f'{who}: {link}' for link, who in links.items())})."] if links else []
 
 
 SHORT: Columns = (
@@ -97,7 +104,7 @@ class Report:
             "rounds": self.rounds,
             "peers": dict(self.versions),
             "absent": dict(self.absent),
-            "meaning": list(self.meaning),
+            "meaning": [*self.meaning, *disputes(self.results)],
             "rows": [result.record() for result in self.results],
             **curves,
         }
@@ -112,7 +119,7 @@ class Report:
             zip(self.results, shown[1:], strict=True), key=lambda pair: (pair[0].row.who, pair[0].row.threads)
         ):
             lines += ["-" * len(shown[0]), *(text for _, text in group)]
-        lines += ["", *self.meaning]
+        lines += ["", *self.meaning, *disputes(self.results)]
         called = [f"  {r.row.name}: {r.row.called}" for r in self.results if r.row.called and r.row.who != "dpfast"]
         return "\n".join([*lines, *(["", "What was called", *called] if called else [])]) + "\n"
 
@@ -121,7 +128,8 @@ class Report:
         facts = f"{self.machine}; {self.software()}; {self.facts['date']}."
         missing = f"Absent: {', '.join(self.absent)}." if self.absent else ""
         said = " ".join(filter(None, (self._medians, missing, *self.meaning[:1])))
-        return "\n".join([markdown(self._cells(columns or self.short, results)), "", said, *self.meaning[1:], facts])
+        meant = *self.meaning[1:], *disputes(results)
+        return "\n".join([markdown(self._cells(columns or self.short, results)), "", said, *meant, facts])
 
     @property
     def _medians(self) -> str:

@@ -44,7 +44,11 @@ KINDS: dict[str, tuple[Any, str]] = {
     "ours": ({"marker": "o", "color": INSIDE}, "dpfast"),
     "safe": (
         {"marker": "o", "color": INSIDE, "markerfacecolor": "white", "markeredgewidth": 1.4},
-        "other packages, safe",
+        "other packages, safe by their own account",
+    ),
+    "disputed": (
+        {"marker": "D", "color": EDGE, "markerfacecolor": "white", "markeredgewidth": 1.4},
+        "the same, disputed in their own tracker",
     ),
     "unsafe": ({"marker": "X", "color": EDGE, "markeredgewidth": 0}, "noise in floating point, unsafe"),
     "floor": ({"marker": "|", "color": FAINT, "markeredgewidth": 2}, "a copy, a sum, key stream: no noise"),

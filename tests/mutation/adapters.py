@@ -6,6 +6,10 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
+    Mutant("noise that its own project disputes is called safe", "dpfast/bench/peers.py", 'dispute = DIFFPRIVLIB if real else ""', 'dispute = ""',
+           "test_bench.py -k disputes"),
+    Mutant("a disputed mark has no link", "dpfast/bench/report.py", "meant = *self.meaning[1:], *disputes(results)", "meant = self.meaning[1:]",
+           "test_bench.py -k disputes"),
     Mutant("expressions of Polars take a key", "dpfast/adapters/polars.py", 'if options.get("key") is not None:', "if False:",
            "test_adapter_polars.py -k under_a_key"),
     Mutant("an index is not sealed", "dpfast/adapters/pandas.py", 'options["names"] = values.index', "pass", "test_adapter_pandas.py -k unasked"),
