@@ -71,7 +71,7 @@ GOOD: dict[str, Any] = {
     "granularity": 2.0**-10, "integers": False, "jumps": 1, "k": [1, 2], "key": None, "keys": ["a", str(SECRET), "c"], "l0": 2, "label": "q",
     "law": "laplace", "linf": 2, "lower": None, "max_partitions": 2, "max_per_partition": 2, "max_records": 2, "missing": None,
     "monotonic": False, "n": 10, "n_children": 2, "noise": [0.0, 1.0], "noisy": [1.0, 2.0], "number": 7, "on_grid": False, "out": None,
-    "outside": "drop", "p": 0.3, "add_remove": None, "gdp": False, "rho_delta": None, "own_delta": None, "releases": 1, "prior": 0.1, "q": [0.1, 0.9], "probability": 0.5, "records_per_unit": "up to",
+    "outside": "drop", "p": 0.3, "add_remove": None, "answers_per_unit": 1, "gdp": False, "rho_delta": None, "own_delta": None, "releases": 1, "prior": 0.1, "q": [0.1, 0.9], "probability": 0.5, "records_per_unit": "up to",
     "release": dpfast.Guarantee(0.001, 1e-9), "reports": [0, 1, 1], "rho": None, "scale": 2, "scores": [SECRET, SECRET + 1],
     "secret": bytes(range(32)), "seed": None, "sensitivity": 1, "sigma": 100, "sigma_squared": None, "signed": False, "size": 3,
     "squared": 2, "step": 1, "names": None, "columns": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "source": b"", "terms": None, "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,

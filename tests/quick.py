@@ -29,7 +29,7 @@ QUICK = {
     "test_selection": "every_small_world_keeps_epsilon.*|what_k.*|all_are.*|the_factor.*|monotonic.*|the_first.*|a_selection.*|what_it_promises|bad.*|no_entropy.*",
     "test_thresholded": "the_threshold.*|a_threshold.*|what_is_shown.*|a_hidden_key.*|what_it_promises|bad.*|a_label.*|what_one_unit.*|gaussian_thresholds.*|thresholds_of.*|a_pre_threshold.*",
     "test_small_worlds": "noisy_counts.*|the_key.*|counts_that.*",
-    "test_randomized_response": "planted_words.*|undecided.*|coins.*|no_entropy.*|nothing_private.*",
+    "test_randomized_response": "planted_words.*|undecided.*|coins.*|no_entropy.*|nothing_private.*|the_rho.*|a_row.*",
     "test_bounded_histogram": "siphash.*|keys_of_the_choice|.*small_world.*",
     "test_bounded_rows": "rows_in_all.*|every_small_world.*|planted.*|parts.*|bad.*",
     "test_fixed_point_sum": "rounded_as.*|saturates.*|up_to.*|sensitivity.*|a_float_sum.*",

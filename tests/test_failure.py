@@ -647,7 +647,7 @@ def test_a_full_disk_under_the_cache(tmp_path) -> None:
         import dpfast
         if sys.argv[1:]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        print(dpfast.RandomizedResponse(1).release(np.zeros((2, 2), np.int64)).shape)
+        print(dpfast.RandomizedResponse(1, answers_per_unit=2).release(np.zeros((2, 2), np.int64)).shape)
     """
     assert python(work, "full", NUMBA_CACHE_DIR=str(cache)) == "(2, 2)\n"
     assert not [path for path in cache.rglob("*.nb?") if path.stat().st_size]

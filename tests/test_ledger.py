@@ -394,6 +394,7 @@ PAID = [  # mechanisms that are no noise; values, and values that they refuse
     (dpfast.NoisyMax(Decimal("0.1"), 1), [1, 5], [1, np.nan]),
     (dpfast.AboveThreshold(Decimal("0.1"), 1, threshold=3), [1, 10**6], None),
     (dpfast.RandomizedResponse(Decimal("0.1"), 2), [0, 1, 1], [0, 2]),
+    (dpfast.RandomizedResponse(Decimal("0.1"), 2, answers_per_unit=3), [[0, 1, 1], [1, 1, 0]], [[0, 2, 1]]),
 ]
 
 

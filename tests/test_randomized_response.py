@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 from fractions import Fraction
@@ -103,6 +104,205 @@ def test_k_ary_is_exactly_epsilon() -> None:
         assert max(column) / min(column) == 3
 
 
+# ------------------------------------------------------------------ its rho, and its losses
+
+
+def number(value: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(value.numerator) / value.denominator
+
+
+def of_truths(epsilon: Fraction, k: int) -> list[list[mpmath.mpf]]:
+    """What is said under the truths 0 and 1; all other answers are one, for their losses are 0."""
+    e = mpmath.exp(number(epsilon))
+    return [[each / (e + k - 1) for each in (*two, k - 2)] for two in ((e, 1), (1, e))]
+
+
+def of_coins(p: Fraction) -> list[list[mpmath.mpf]]:
+    return [[number(each) for each in row] for row in coins(p)]
+
+
+def largest_per_order(law: list[list[mpmath.mpf]]) -> mpmath.mpf:
+    """The largest Rényi divergence over its order that is found: no more than the supremum."""
+
+    def per_order(a: list[mpmath.mpf], b: list[mpmath.mpf], log: float) -> mpmath.mpf:
+        over = mpmath.exp(log)  # the order less 1
+        return mpmath.log(mpmath.fsum(p * (p / q) ** over for p, q in zip(a, b, strict=True) if p)) / over / (1 + over)
+
+    found = mpmath.mpf(0)
+    for a, b in (law, law[::-1]) if law[0][0] != law[1][1] else (law,):
+        at = max(range(-30, 30), key=lambda log: per_order(a, b, log))
+        low, high = mpmath.mpf(at - 1), mpmath.mpf(at + 1)
+        for _ in range(40):  # by thirds
+            third = (high - low) / 3
+            rises = per_order(a, b, low + third) < per_order(a, b, high - third)
+            low, high = (low + third, high) if rises else (low, high - third)
+        found = max(found, per_order(a, b, low), per_order(a, b, mpmath.mpf(-40)))
+    return found
+
+
+@pytest.mark.parametrize("k", [2, 3, 6, 7, 10, 100, 2**31])
+def test_the_rho_of_categories_is_the_supremum_over_orders(k) -> None:
+    """From both sides; from k = 7 on it is not always at order 1, and a tenth of the worst at 100."""
+    for epsilon in (Fraction(1, 10**4), Fraction(1, 10), Fraction(1), Fraction(3), Fraction(60)):
+        rho = RandomizedResponse(epsilon, k).guarantee.rho
+        with mpmath.workdps(60):
+            law = of_truths(epsilon, k)
+            found = largest_per_order(law)
+            assert found <= number(rho) <= found * (1 + mpmath.mpf(10) ** -11), (k, epsilon)
+            mean = number(epsilon) * (law[0][0] - law[1][0])
+        if k <= 6 or epsilon > 24:
+            assert abs(number(rho) / mean - 1) < 1e-15
+        elif k >= 10 and epsilon <= 1:
+            assert number(rho) > mean * 1.01
+        assert rho <= dpfast.Guarantee(epsilon).rho
+    assert (RandomizedResponse(1, k).guarantee.rho == dpfast.Guarantee(1).rho) is (k == 2)
+
+
+@pytest.mark.parametrize("p", [Fraction(1, 10**6), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(99, 100)])
+def test_the_rho_of_the_coins_is_the_supremum_over_orders(p) -> None:
+    mechanism = RandomizedResponse.two_coin(p)
+    with mpmath.workdps(60):
+        found = largest_per_order(of_coins(p))
+        assert found <= number(mechanism.guarantee.rho) <= found * (1 + mpmath.mpf(10) ** -11)
+
+
+@pytest.mark.parametrize("k", [2, 6, 10, 2**31])
+def test_the_least_epsilon_has_a_rho(k) -> None:
+    """About epsilon^2 or less, where cosh and 1 are told apart by thousands of digits alone."""
+    epsilon = Fraction(1, 2**400)
+    assert 0 < number(RandomizedResponse(epsilon, k).guarantee.rho / epsilon**2) <= 1 / k + 0.2
+    assert 0 < RandomizedResponse(Fraction(1, 2**1000), k).guarantee.rho <= Fraction(5e-324)
+    assert 0 < RandomizedResponse.two_coin(Fraction(1, 2**1000)).guarantee.rho < 2e-4
+
+
+def test_where_order_one_just_stops_being_the_worst() -> None:
+    """V = 2 E L, to 300 digits: the search ends where no precision tells what rises."""
+    with mpmath.workdps(320):
+
+        def tie(e: mpmath.mpf) -> mpmath.mpf:
+            both, mean = (mpmath.exp(e) + 1) / (mpmath.exp(e) + 6), e * mpmath.expm1(e) / (mpmath.exp(e) + 6)
+            return both - (mean / e) ** 2 - 2 * mean / e**2
+
+        epsilon = Fraction(int(mpmath.findroot(tie, (0.1, 1), solver="anderson") * 10**300), 10**300)
+        mean = number(epsilon) * mpmath.expm1(number(epsilon)) / (mpmath.exp(number(epsilon)) + 6)
+    assert 0.1 < epsilon < 1
+    assert 0 <= number(RandomizedResponse(epsilon, 7).guarantee.rho) / mean - 1 < 1e-11
+
+
+def epsilon_of(law: list[list[mpmath.mpf]], n: int, delta: float) -> float:
+    """The least epsilon of n answers, by halves, from all sums of their losses."""
+    found = 0.0
+    for a, b in (law, law[::-1]):
+        losses = [mpmath.log(p / q) if p else mpmath.mpf(0) for p, q in zip(a, b, strict=True)]
+        sums = []
+        for some in itertools.product(range(n + 1), repeat=len(a) - 1):
+            counts = *some, n - sum(some)
+            if counts[-1] >= 0:
+                ways = math.factorial(n) // math.prod(map(math.factorial, counts))
+                weight = ways * mpmath.fprod(p**c for p, c in zip(a, counts, strict=True))
+                sums.append((mpmath.fsum(c * loss for c, loss in zip(counts, losses, strict=True)), weight))
+        low, high = mpmath.mpf(0), max(loss for loss, _ in sums)
+        for _ in range(40):
+            middle = (low + high) / 2
+            over = mpmath.fsum(w * -mpmath.expm1(middle - loss) for loss, w in sums if loss > middle)
+            low, high = (middle, high) if over > delta else (low, middle)
+        found = max(found, float(high))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law", "expected"),
+    [
+        (RandomizedResponse(1, 2), lambda: of_truths(Fraction(1), 2)[0:2], 47.6494),
+        (RandomizedResponse(1, 10), lambda: of_truths(Fraction(1), 10), 24.9610),
+        (RandomizedResponse(1, 100), lambda: of_truths(Fraction(1), 100), 8.8220),
+        (RandomizedResponse(Fraction(1, 30), 10), lambda: of_truths(Fraction(1, 30), 10), 0.4308),
+        (RandomizedResponse.two_coin(Fraction(1, 4)), lambda: of_coins(Fraction(1, 4)), 27.6512),
+    ],
+    ids=lambda each: str(each) if isinstance(each, RandomizedResponse) else "",
+)
+def test_fifty_answers_cost_what_their_losses_come_to(mechanism, law, expected) -> None:
+    """compose by="pld" is the exact sum of losses, but for doubles; it was that of two answers."""
+    pytest.importorskip("dp_accounting")
+    with mpmath.workdps(40):
+        exact = epsilon_of(law(), 50, 1e-6)
+    assert exact == pytest.approx(expected, abs=1e-4)
+    found = dpfast.compose([mechanism] * 50, by="pld", delta=1e-6)
+    assert exact * (1 - 1e-9) <= found.epsilon <= exact * (1 + 1e-6)
+    assert found.by == "pld"
+    assert exact <= dpfast.compose([mechanism] * 50).approximate(1e-6).epsilon
+
+
+# ------------------------------------------------------------------ several answers of one unit
+
+
+def test_a_row_of_answers_is_one_units() -> None:
+    """More columns than it may have are refused, whoever asks; nothing is charged then."""
+    one, three = RandomizedResponse(1, 4), RandomizedResponse(1, 4, answers_per_unit=3)
+    assert one.release(np.zeros((5, 1), int)).shape == (5, 1)
+    assert three.release(np.zeros((5, 1, 3), int)).shape == (5, 1, 3)
+    for mechanism, shape in ((one, (5, 2)), (one, (0, 2)), (one, (2, 1, 2)), (three, (5, 4)), (three, (5, 2, 2))):
+        columns = math.prod(shape[1:])
+        with pytest.raises(ParameterError, match=rf"got shape .*: RandomizedResponse\(…, answers_per_unit={columns}\)"):
+            mechanism.release(np.zeros(shape, int))
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_epsilon_is_that_of_all_answers_of_a_unit(n) -> None:
+    """In every world of n answers of one unit, of three categories and of the coins."""
+    k_ary_one, survey = (
+        RandomizedResponse(1, 3, answers_per_unit=n),
+        RandomizedResponse.two_coin(0.4, answers_per_unit=n),
+    )
+    for mechanism, law in (
+        (k_ary_one, k_ary(1 / n, 3)),
+        (survey, np.array([[float(p) for p in row] for row in coins(Fraction(0.4))])),
+    ):
+        k = mechanism.categories
+        truths = list(itertools.product(range(k), repeat=n))
+        said = np.array(
+            [
+                [math.prod(law[t, s] for t, s in zip(truth, all_said, strict=True)) for all_said in truths]
+                for truth in truths
+            ]
+        )
+        most = max(np.log(a / b).max() for a in said for b in said)
+        assert float(mechanism.epsilon) == pytest.approx(most, rel=1e-12)
+        assert mechanism.guarantee.epsilon == mechanism.epsilon == Fraction(mechanism.metadata()["epsilon"])
+        alone = RandomizedResponse(Fraction(1, n), 3) if mechanism.coin is None else RandomizedResponse.two_coin(0.4)
+        assert mechanism.guarantee.rho == n * alone.guarantee.rho
+        assert mechanism.guarantee.rho >= max((a * np.log(a / b)).sum() for a in said for b in said) * (1 - 1e-12)
+    again = RandomizedResponse.two_coin(epsilon=survey.epsilon, answers_per_unit=n)
+    assert again.coin == pytest.approx(Fraction(0.4), rel=1e-9)
+    reports = [0, 1, 2, 2]
+    assert (k_ary_one.estimate(reports).share == RandomizedResponse(Fraction(1, n), 3).estimate(reports).share).all()
+
+
+def test_answers_of_a_unit_follow_the_law_of_each() -> None:
+    """200,000 rows of two answers, each at half of epsilon; at all of epsilon they are not."""
+    said = RandomizedResponse(2, 5, answers_per_unit=2).release(np.zeros((200_000, 2), int))
+    counts = np.bincount(said.reshape(-1), minlength=5)
+    assert stats.chisquare(counts, said.size * k_ary(1, 5)[0]).pvalue > LEVEL
+    assert stats.chisquare(counts, said.size * k_ary(2, 5)[0]).pvalue < LEVEL
+
+
+def test_accounting_sees_all_answers_of_a_unit() -> None:
+    accounting = pytest.importorskip("dp_accounting")
+    three = RandomizedResponse(3, 4, answers_per_unit=3)
+    event = three.dp_event()
+    assert event == accounting.SelfComposedDpEvent(RandomizedResponse(1, 4).dp_event(), 3)
+    losses, one = three.privacy_loss_distribution(), RandomizedResponse(1, 4).privacy_loss_distribution()
+    assert losses.get_epsilon_for_delta(1e-3) == pytest.approx(
+        one.self_compose(3).get_epsilon_for_delta(1e-3), rel=1e-9
+    )
+    many, few = (
+        dpfast.compose([each] * n, by="pld", delta=1e-6) for each, n in ((three, 20), (RandomizedResponse(1, 4), 60))
+    )
+    assert float(many.epsilon) == pytest.approx(float(few.epsilon), rel=1e-6)
+    with pytest.raises(ParameterError, match="largest privacy loss must be at most"):
+        RandomizedResponse(600, 2).privacy_loss_distribution()
+
+
 # ------------------------------------------------------------------ digit by digit
 
 
@@ -200,7 +400,7 @@ def test_the_kernel_decides_nearly_all() -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, bool, ">i4"])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5)])
 def test_shapes_and_dtypes(dtype, shape) -> None:
-    said = RandomizedResponse(1).release(np.ones(shape, dtype))
+    said = RandomizedResponse(1, answers_per_unit=5).release(np.ones(shape, dtype))
     assert (said.shape, said.dtype) == (shape, np.dtype(dtype))
     assert set(np.unique(said.astype(int))) <= {0, 1}
 
@@ -319,12 +519,17 @@ def test_intervals_are_clopper_and_pearsons(size, data, confidence) -> None:
 
 def test_records() -> None:
     mechanism = RandomizedResponse.two_coin(0.5, unit="respondent")
-    assert mechanism.guarantee == dpfast.Guarantee(mechanism.epsilon, adjacency="substitution", unit="respondent")
+    promised = mechanism.guarantee
+    assert (promised.epsilon, promised.adjacency, promised.unit) == (mechanism.epsilon, "substitution", "respondent")
     assert mechanism.metadata()["coin"] == "1/2"
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
     assert pickle.loads(pickle.dumps(RandomizedResponse(1, 3))) == RandomizedResponse(1, 3)
     assert repr(mechanism).endswith("coin=0.5, unit=respondent>")
     assert repr(RandomizedResponse(1, 3)) == "<RandomizedResponse epsilon=1, categories=3, unit=person>"
+    of_three = RandomizedResponse(1, 3, answers_per_unit=3)
+    assert repr(of_three) == "<RandomizedResponse epsilon=1, categories=3, answers_per_unit=3, unit=person>"
+    assert pickle.loads(pickle.dumps(of_three)) == of_three != RandomizedResponse(1, 3)
+    assert {**RandomizedResponse(1, 3).metadata(), "answers_per_unit": 3} == of_three.metadata()
 
 
 @pytest.mark.parametrize(
@@ -339,6 +544,11 @@ def test_records() -> None:
         (lambda: RandomizedResponse(1, 1), ParameterError, "categories must be at least 2"),
         (lambda: RandomizedResponse(1, 2**31 + 1), ParameterError, r"at most 2\*\*31"),
         (lambda: RandomizedResponse(1, 2.0), DTypeError, "categories must be an int"),
+        (lambda: RandomizedResponse(1, answers_per_unit=0), ParameterError, "answers_per_unit must be at least 1, got 0"),
+        (lambda: RandomizedResponse(1, answers_per_unit=2**31 + 1), ParameterError, r"answers_per_unit must be at most 2\*\*31"),
+        (lambda: RandomizedResponse(1803, answers_per_unit=3), ParameterError, "at most 600 for each answer, got 1803"),
+        (lambda: RandomizedResponse.two_coin(epsilon=2, answers_per_unit=3), ParameterError, "above ln 2"),
+        (lambda: RandomizedResponse.two_coin(0.5, answers_per_unit=True), DTypeError, "answers_per_unit must be an int"),
         (RandomizedResponse.two_coin, ParameterError, "probability or epsilon"),
         (lambda: RandomizedResponse.two_coin(0.5, epsilon=1), ParameterError, "not both"),
         (lambda: RandomizedResponse.two_coin(0), ParameterError, "probability must be positive"),

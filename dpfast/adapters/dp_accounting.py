@@ -14,9 +14,10 @@ import itertools
 import math
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 from dpfast import (
     DiscreteGaussian,
@@ -61,13 +62,36 @@ def _event_of_cells(own: Laplace | DiscreteLaplace, cells: int, change: Fraction
     return cell if cells == 1 else _accounting.SelfComposedDpEvent(cell, cells)
 
 
-def randomized_response_event(truths: float, categories: int) -> Any:
-    """One answer as a RandomizedResponseDpEvent, for REPLACE_ONE alone.
+def randomized_response_event(truths: float, categories: int, answers: int) -> Any:
+    """So many answers as a RandomizedResponseDpEvent, for REPLACE_ONE alone.
 
     truths: answers for each one that is drawn at random from all categories, or more.
     """
     noise = rounded_down(1 / Fraction(truths))
-    return _accounting.dp_event.RandomizedResponseDpEvent(noise, categories)
+    event = _accounting.dp_event.RandomizedResponseDpEvent(noise, categories)
+    return event if answers == 1 else _accounting.SelfComposedDpEvent(event, answers)
+
+
+Side: TypeAlias = tuple[Sequence[float], Callable[[Fraction], float]]  # losses, and deltas by epsilon
+
+
+def response_losses(sides: Sequence[Side], epsilon: Fraction, answers: int, interval: float) -> Any:
+    """So many answers as a PrivacyLossDistribution.
+
+    sides: one, or one a truth. epsilon: what all answers spend.
+    """
+    _check_size(epsilon, 0, interval)
+    one = _accounting.pld.privacy_loss_distribution.PrivacyLossDistribution(
+        *(_connected(*side, interval) for side in sides)
+    )
+    return _many(one, answers)
+
+
+def _connected(losses: Sequence[float], delta: Callable[[Fraction], float], interval: float) -> Any:
+    """On the multiples of the interval around each loss, from the deltas there."""
+    points = sorted({math.floor(loss / interval) + step for loss in losses for step in (-1, 0, 1, 2)})
+    deltas = [delta(point * Fraction(interval)) for point in points]
+    return _accounting.pld.pld_pmf.create_pmf_pessimistic_connect_dots(interval, points, deltas)
 
 
 def privacy_loss_distribution(

@@ -140,8 +140,8 @@ class Ledger:
         """`mechanism.release(values, **options)`, checked, then charged, then drawn.
 
         For a selection this is its `select`, which pays for k picks if it has k. For AboveThreshold
-        it is its `run`. Randomized response charges its epsilon once: each unit of privacy gives
-        one of the answers.
+        it is its `run`. Randomized response charges its epsilon once: a unit spends it by all its
+        answers, at most `answers_per_unit`.
         values: what the mechanism's release takes; it returns what that returns. label: for the
             history, of a release without a key; a key has its own. options: for the mechanism's
             release: out, dtype, lower, upper, clamp, missing, threads, constant_time; under a key

@@ -19,7 +19,7 @@ from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.formatting import rounded
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
-from dpfast.privacy.parameters import exact_positive, flag, probability, whole
+from dpfast.privacy.parameters import flag, probability, step_of_losses, whole
 from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
 from dpfast.release.blocks import Blocks
 from dpfast.release.digits import reader
@@ -223,11 +223,8 @@ class Mechanism(Described, ABC):
         """
         from dpfast.adapters import dp_accounting
 
-        # Above 512 is refused there: any double above will do for a number that no double holds.
-        interval = exact_positive("value_discretization_interval", value_discretization_interval)
-        return dp_accounting.privacy_loss_distribution(
-            self, sensitivity, value_discretization_interval=float(min(interval, Fraction(2**1000)))
-        )
+        step = step_of_losses(value_discretization_interval)
+        return dp_accounting.privacy_loss_distribution(self, sensitivity, value_discretization_interval=step)
 
 
 class OptionsWithoutDtype(TypedDict, total=False):

@@ -63,8 +63,8 @@ def compose(
         and equal delta, fixed beforehand. Source: [KOV15] Theorem 3.3.
     by="pld": epsilon for a total `delta`, from the privacy-loss distributions of parts that are
         fixed beforehand, or by `approximate`, if that is less or a part has no distribution. One
-        that promises epsilon alone has that of randomized response. It is dp-accounting's
-        pessimistic estimate, in doubles: on its grid it rounds losses up. It needs
+        that promises epsilon alone has that of randomized response of two categories. It is
+        dp-accounting's pessimistic estimate, in doubles: on its grid it rounds losses up. It needs
         dpfast[accounting].
 
     A figure that is no rational is a double, rounded up in intervals (by="pld": as dp-accounting

@@ -138,6 +138,11 @@ def probability(name: str, value: Real, *, decimal: bool = False) -> Fraction:
     return exact
 
 
+def step_of_losses(value: Real) -> float:
+    """A value_discretization_interval: one above 512 is refused later, so any double is one."""
+    return float(min(exact_positive("value_discretization_interval", value), Fraction(2**1000)))
+
+
 def whole(name: str, value: object, least: int | None = None) -> int:
     """An integer parameter: at least `least`, and at most 4,096 bits long."""
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
