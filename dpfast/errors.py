@@ -180,11 +180,12 @@ class InsecureKeyWarning(UserWarning):
 
 
 class WeakGuaranteeWarning(UserWarning):
-    """An epsilon or a rho above 10 was asked for: it hides nobody.
+    """An epsilon or a rho above 10, or a delta above 1/1000, was asked for: it hides too little.
 
     A belief of one half may become one of 99.995 % by epsilon = 10. A rho of 10 is a privacy loss
-    of 10 or more, half of the time, under Gaussian noise. One process warns once, and again of a
-    larger figure.
+    of 10 or more, half of the time, under Gaussian noise. A delta of 0.01 allows a release that
+    publishes one unit in a hundred whole. One process warns of each once, and again of a larger
+    figure.
 
     >>> import warnings
     >>> warnings.filterwarnings("error", category=dpfast.WeakGuaranteeWarning)

@@ -33,6 +33,37 @@ def test_every_small_world_keeps_epsilon(q_answer, moves) -> None:
     assert 4 < of_triples(Fraction(1, 4), q_answer, moves) <= 16 * SLACK
 
 
+def run_law(answers: np.ndarray, rate: float) -> np.ndarray:
+    """Where runs at epsilon 1 end, by sums of doubles. rate: that of an answer's noise."""
+    z = np.arange(-150, 151)  # noise of the threshold
+    still, ends = np.tanh(0.25) * np.exp(-0.5 * abs(z)), []
+    for answer in answers:
+        up = np.exp(-rate * abs(z - answer)) / (1 + np.exp(-rate))
+        reached = np.where(z > answer, up, 1 - up * np.exp(-rate))
+        ends.append(still @ reached)
+        still = still * (1 - reached)
+    return np.array([*ends, still.sum()])
+
+
+@pytest.mark.parametrize(
+    ("monotonic", "most", "many", "high", "step"),
+    [
+        (False, 0.058, [5, 2, 2, 1, 3, 2, 4, 2, 4, 3, 20, 69], [0, -1, 2, 1, 3, 3, 8, 8, 14, 14, 15, 20], [-1, 1] * 6),
+        (True, 0.08, [4, 2, 3, 3, 3, 3, 11, 28, 10, 5, 756, 129], [-1, 0, 1, 2, 5, 6, 6, 4, 7, 9, 2, 13], [1, 0] * 6),
+    ],
+)
+def test_the_worst_rho_that_a_search_found(monotonic, most, many, high, step) -> None:
+    """The docstring's figures, with a world that has each; what is stated is 0.462."""
+    answers, moved = np.repeat(high, many), np.repeat(step, many)
+    rate = 0.5 if monotonic else 0.25
+    p, q = run_law(answers, rate), run_law(answers + moved, rate)
+    orders = 1 + np.geomspace(1e-3, 50, 300)
+    found = max((np.log((a * (a / b) ** (o - 1)).sum()) / (o - 1) / o for o in orders for a, b in ((p, q), (q, p))))
+    assert 0.98 * most < found <= most
+    assert f"{most}" in AboveThreshold.__doc__
+    assert f"{float(AboveThreshold(1, 1, threshold=1).guarantee.rho):.3f}" in AboveThreshold.__doc__
+
+
 def test_halving_both_noises_is_caught() -> None:
     """Answers that move both ways under monotonic noise: up to 1.5 epsilon."""
     worst = of_triples(Fraction(1, 4), Fraction(1, 4), (-1, 0, 1))

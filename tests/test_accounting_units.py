@@ -130,6 +130,23 @@ def test_rho_of_a_selection(kind, monotonic, epsilon) -> None:
             assert most > number(dpfast.Exponential(epsilon, 1).guarantee.rho)
 
 
+@pytest.mark.parametrize(
+    ("kind", "monotonic", "most", "scores", "step"),
+    [
+        (dpfast.PermuteAndFlip, False, 0.328, (1, 0), (-1, 1)), (dpfast.PermuteAndFlip, True, 0.261, (0, 0), (1, 0)),
+        (dpfast.NoisyMax, False, 0.353, (0, 0), (-1, 1)), (dpfast.NoisyMax, True, 0.462, (0, 0), (0, 1)),
+    ],
+)  # fmt: skip
+def test_the_worst_rho_of_a_selection_that_a_search_found(kind, monotonic, most, scores, step) -> None:
+    """The docstrings' figures at epsilon 1, and the worlds of two candidates that have them."""
+    assert str(most) in kind.__doc__
+    rate = Fraction(1, 1 if monotonic else 2)
+    with mpmath.workprec(200):
+        pair = tuple(SELECTIONS[kind](rate, s) for s in (scores, [a + b for a, b in zip(scores, step, strict=True)]))
+        found = max(divergence(pair, mpmath.mpf(order) / 100) for order in range(101, 600))
+        assert 0.99 * most < found <= most + (5e-4 if kind is dpfast.NoisyMax and monotonic else 0)
+
+
 # ------------------------------------------------------------------ additive noise of several cells
 
 

@@ -142,7 +142,7 @@ def largest_per_order(law: list[list[mpmath.mpf]]) -> mpmath.mpf:
 
 @pytest.mark.parametrize("k", [2, 3, 6, 7, 10, 100, 2**31])
 def test_the_rho_of_categories_is_the_supremum_over_orders(k) -> None:
-    """From both sides; from k = 7 on it is not always at order 1, and a tenth of the worst at 100."""
+    """From both sides; from k = 7 on not always at order 1, and at 100 an eighth of the worst."""
     for epsilon in (Fraction(1, 10**4), Fraction(1, 10), Fraction(1), Fraction(3), Fraction(60)):
         rho = RandomizedResponse(epsilon, k).guarantee.rho
         with mpmath.workdps(60):

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An epsilon or a rho above 10 gives one warning, and a larger one another."""
+"""A figure that hides too little gives one warning, and a larger one another."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+
 import pytest
+import tiers
 from fresh import python
 
 import dpfast
+
+CELL = dpfast.Sensitivity(1, 1)
 
 MADE = {
     "DiscreteLaplace(epsilon, 1)": "epsilon",
@@ -16,6 +22,7 @@ MADE = {
     "Exponential(epsilon, 1)": "epsilon",
     "AboveThreshold(epsilon, 1, threshold=1).run([5])": "epsilon",
     "RandomizedResponse(epsilon)": "epsilon",
+    "RandomizedResponse(epsilon, answers_per_unit=7)": "epsilon",
     "DiscreteGaussian.calibrated(epsilon, CELL, delta=1e-6)": "epsilon",
     "thresholded(['a'], [5], epsilon=epsilon, delta=1e-6, sensitivity=CELL)": "epsilon",
     "thresholded(['a'], [5], epsilon=epsilon, delta=1e-6, sensitivity=CELL, noise='gaussian')": "epsilon",
@@ -23,6 +30,18 @@ MADE = {
     "calibrate(lambda e: dpfast.DiscreteLaplace(e, 1), releases=1, epsilon=epsilon)": "epsilon",
     "Gaussian.from_zcdp(epsilon, CELL)": "rho",
     "DiscreteGaussian.from_zcdp(epsilon, CELL)": "rho",
+}
+FOR_DELTA: dict[str, Callable[[float], object]] = {
+    "Gaussian": lambda delta: dpfast.Gaussian.calibrated(1, CELL, delta=delta),
+    "DiscreteGaussian": lambda delta: dpfast.DiscreteGaussian.calibrated(1, CELL, delta=delta),
+    "thresholded": lambda delta: dpfast.thresholded(["a"], [5], epsilon=1, delta=delta, sensitivity=CELL),
+    "by Gaussian noise": lambda delta: dpfast.thresholded(
+        ["a"], [5], epsilon=1, delta=delta, sensitivity=CELL, noise="gaussian"
+    ),
+    "tree": lambda delta: dpfast.tree([1, 2, 3], branching=2, epsilon=1, delta=delta, sensitivity=CELL),
+    "calibrate": lambda delta: dpfast.calibrate(
+        lambda e: dpfast.DiscreteLaplace(e, 1), releases=2, epsilon=1, delta=delta
+    ),
 }
 
 
@@ -52,8 +71,34 @@ def test_each_is_warned_of_once() -> None:
         ], (call, said)
 
 
+@pytest.mark.parametrize("asked", FOR_DELTA.values(), ids=FOR_DELTA)
+def test_a_delta_above_a_thousandth_is_warned_of(asked, monkeypatch) -> None:
+    """Wherever it is asked for, once and again of a larger one: it is public, whatever the keys."""
+    tiers.warns_again(monkeypatch)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for delta in ("0.001", 0.0011, 0.0011, 0.25):
+            asked(delta)
+    assert [(each.category, str(each.message)) for each in caught] == [
+        (dpfast.WeakGuaranteeWarning, f"delta = {delta}: this allows {percent} % of the units to be published whole")
+        for delta, percent in (("0.0011", "0.11"), ("0.25", "25"))
+    ]
+
+
+def test_two_coins_are_warned_of(monkeypatch) -> None:
+    """By what a unit spends: the coins of 3 answers at 3.7 each."""
+    tiers.warns_again(monkeypatch)
+    for answers in (2, 3):
+        coin = dpfast.RandomizedResponse.two_coin(epsilon=3.7).coin
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            dpfast.RandomizedResponse.two_coin(coin, answers_per_unit=answers)
+        assert [str(each.message)[:12] for each in caught] == ["epsilon = 11"][: answers - 2]
+
+
 def test_once_for_all_mechanisms() -> None:
-    assert len(warned(*MADE)) == 2
+    """Two figures of epsilon, and two of rho."""
+    assert len(warned(*MADE)) == 4
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ response_lines = attrgetter("_lines")  # what the kernel of randomized response 
 
 def warns_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that has warned of no weak guarantee yet."""
-    monkeypatch.setattr(guarantee, "_loudest", Fraction(guarantee.WEAK))
+    monkeypatch.setattr(guarantee, "_loudest", dict(guarantee.WEAK))
 
 
 canonical = partitions.canonical  # a private key's bytes

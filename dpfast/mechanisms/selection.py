@@ -197,6 +197,8 @@ class PermuteAndFlip(Selection):
     probability exp(epsilon (score_i - best)/(2 sensitivity)). It is never less useful than
     Exponential at the same epsilon. At the same rho of zCDP Exponential may spend nearly twice
     the epsilon, because its loss has a bounded range: epsilon^2/8, not epsilon tanh(epsilon/2).
+    That is the generic rho, for no less is proved. At epsilon = 1 it is 0.462; a search over small
+    worlds found none above 0.328, or 0.261 if monotonic.
 
     Parameters, privacy and errors as for Exponential.
     Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; equality: Ding, Kifer, Sayed
@@ -220,6 +222,10 @@ class NoisyMax(Selection):
     noise. Any others get exponential noise, as in PermuteAndFlip: integer noise on scores between
     integers would cost more than epsilon. The dtype decides, so it must be public: give an array,
     because a list gets the dtype that its values ask for.
+
+    Its rho is the generic one, epsilon tanh(epsilon/2). Two monotonic integers reach it: 0.462 at
+    epsilon = 1. A search over small worlds found none above 0.353 if integers move both ways. Real
+    scores are as in PermuteAndFlip.
 
     Parameters, privacy, errors as for Exponential; integers also need a scale from 2^-60 to 2^50.
     Source: Dwork, Roth 2014, section 3.3; one-sided noise: McKenna, Sheldon 2020.

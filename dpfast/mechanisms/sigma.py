@@ -118,6 +118,7 @@ class Sigma(Record):
         exact_delta = parameters.probability("delta", delta, decimal=True)
         known = a_sensitivity(sensitivity)
         warn_if_weak("epsilon", exact_epsilon)
+        warn_if_weak("delta", exact_delta)
         delta_of = partial(cls._delta, exact_epsilon, together)
         sigma = gaussian.calibrate(delta_of, exact_delta, start=max(together.l2, 1e-3), **cls._RANGE)
         with searching():  # what it was made for has been looked at

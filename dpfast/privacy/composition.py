@@ -161,6 +161,7 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
         )
     promised = guarantee_of("what make returns", found)
     warn_if_weak("rho", promised.rho) if promised.epsilon is None else warn_if_weak("epsilon", promised.epsilon)
+    warn_if_weak("delta", slack or Fraction(0))
     return found
 
 

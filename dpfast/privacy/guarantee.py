@@ -20,8 +20,8 @@ from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, written
 from dpfast.privacy.sensitivity import root_above
 
-WEAK = 10  # an epsilon, or a rho, above it hides nobody
-_loudest = Fraction(WEAK)  # that a warning has named
+WEAK = {"epsilon": Fraction(10), "rho": Fraction(10), "delta": Fraction(1, 1000)}  # above them, a warning
+_loudest = dict(WEAK)  # that a warning has named
 _searching = ContextVar("searching", default=False)
 
 LARGE = 100  # above it tanh(epsilon/2) is 1 but for 2^-143
@@ -267,18 +267,17 @@ class Guarantee(Record):
         return f"<Guarantee {', '.join(said)}>"
 
 
-def warn_if_weak(name: str, loss: Fraction) -> None:
-    """Warn of a loss that hides nobody: once in a process, and again of a larger one."""
-    global _loudest
-    if loss <= _loudest or _searching.get():
+def warn_if_weak(name: str, figure: Fraction) -> None:
+    """Warn of a figure that hides too little: once in a process, and again of a larger one."""
+    if figure <= _loudest[name] or _searching.get():
         return
-    _loudest = loss
-    likelier = f"{math.exp(loss):.1e}" if loss < 700 else f"10^{math.floor(loss * Fraction(math.log10(math.e)))}"
-    warnings.warn(
-        f"{name} = {formatting.readable(loss)}: e^{name} = {likelier}: this hides nobody",
-        WeakGuaranteeWarning,
-        stacklevel=caller(),
-    )
+    _loudest[name] = figure
+    if name == "delta":
+        why = f"this allows {float(100 * figure):.3g} % of the units to be published whole"
+    else:
+        power = f"{math.exp(figure):.1e}" if figure < 700 else f"10^{math.floor(figure * Fraction(math.log10(math.e)))}"
+        why = f"e^{name} = {power}: this hides nobody"
+    warnings.warn(f"{name} = {formatting.readable(figure)}: {why}", WeakGuaranteeWarning, stacklevel=caller())
 
 
 @contextmanager

@@ -135,8 +135,7 @@ def _slope(said: Sequence[Said], over: Fraction) -> Ball:
 def losses(pair: Pair) -> list[float]:
     """What one answer may lose, nearly."""
     with alone, flint_at(128):
-        found = [float(each.loss) for each in pair()]
-    return found
+        return [float(each.loss) for each in pair()]
 
 
 def delta(pair: Pair, epsilon: Fraction) -> float:

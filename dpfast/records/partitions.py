@@ -95,6 +95,7 @@ class Withheld(IntegerMechanism):
             alone=alone(sensitivity),
             pre_threshold=whole("pre_threshold", pre_threshold, 1),
         )
+        warn_if_weak("delta", self.delta)
 
     @lockfree_property
     def threshold(self) -> int:

@@ -66,7 +66,9 @@ class TreeNoise(Payable):
         total = parameters.exact_positive(name, asked, decimal=True)
         warn_if_weak(name, total)
         if delta is not None:
-            total = rho_of(total, parameters.probability("delta", delta, decimal=True))
+            exact_delta = parameters.probability("delta", delta, decimal=True)
+            warn_if_weak("delta", exact_delta)
+            total = rho_of(total, exact_delta)
         changes = [sensitivity.of_sums(size, shape.most_leaves(level)) for level, size in enumerate(shape.sizes)]
         parts = shares(changes, gaussian)
         made = [
