@@ -299,12 +299,12 @@ class RandomizedResponse(Payable):
     def estimate(self, reports: npt.ArrayLike, /, confidence: Real = Fraction(95, 100)) -> Estimate:
         """Shares of the true answers, from released ones. Post-processing: costs nothing.
 
-        reports: released answers. The share of category j is (reported share - a)/b: j is said with
-            probability a if it is not true, and a + b if it is. For the coins it is (reported share
-            of yes - p(1 - p))/p. It is unbiased, so a rare category may come out below 0. The
-            interval is Clopper and Pearson's for the reported share, carried over. Each category's
-            own holds with probability `confidence` for units drawn at random, or very nearly so for
-            any given units [Hoeffding 1956].
+        reports: released answers to one question, such as one column of them. The share of category
+            j is (reported share - a)/b: j is said with probability a if it is not true, and a + b
+            if it is. For the coins it is (reported share of yes - p(1 - p))/p. It is unbiased, so a
+            rare category may come out below 0. The interval is Clopper and Pearson's for the
+            reported share, carried over. Each category's own holds with probability `confidence`
+            for units drawn at random, or very nearly so for any given units [Hoeffding 1956].
         Raises: DTypeError, ParameterError: no reports, or some that are no category.
 
         >>> survey = dpfast.RandomizedResponse(epsilon=1, categories=2)
