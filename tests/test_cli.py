@@ -811,6 +811,7 @@ def test_what_several_releases_cost(tmp_path, capsys, monkeypatch, name) -> None
         "distribution": dpfast.compose(*several, by="pld", delta=delta).epsilon,
     }
     assert f"{n} releases, delta 1e-6 epsilon by the sum of epsilons" in said
+    assert f" by {'mu' if mechanism.guarantee.gdp else 'rho'} " in said
     assert told["together"] == {
         "releases": n,
         "delta": str(delta),

@@ -50,7 +50,7 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
     "--releases",
     type=click.IntRange(2, MOST_RELEASES),
     metavar="N",
-    help="Also the epsilon of N such releases together: by their sum, by rho, by the distribution of losses.",
+    help="Also the epsilon of N such releases together: by their sum, by rho (real Gaussian noise: mu), by the distribution of losses.",
 )
 @click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png, .svg or .pdf.")
 @click.option(
@@ -132,12 +132,15 @@ class Together(NamedTuple):
                 found["distribution"] = dpfast.compose(*parts, by="pld", delta=self.delta).epsilon or 0
         return {way: Fraction(epsilon) for way, epsilon in found.items()}
 
+    def ways(self) -> dict[str, str]:
+        return {**WAYS, "rho": "mu"} if self.promise.gdp else WAYS
+
     def facts(self) -> dict[str, Any]:
         costs = {way: str(epsilon) for way, epsilon in self.costs().items()}
         return {"together": {"releases": self.n, "delta": str(self.delta), "epsilon": costs}} if costs else {}
 
     def tables(self) -> list[str]:
-        ways = [[f"by {WAYS[way]}", rounded(epsilon, up=True)] for way, epsilon in self.costs().items()]
+        ways = [[f"by {self.ways()[way]}", rounded(epsilon, up=True)] for way, epsilon in self.costs().items()]
         head = [f"{self.n:,} releases, delta {plain(self.delta)}", "epsilon"]
         return [terminal.table([head, *ways], indent=2)] if ways else []
 
@@ -145,7 +148,7 @@ class Together(NamedTuple):
         from dpfast.pictures import mechanisms as pictures
 
         numbers = sorted({round(self.n ** (i / POINTS)) for i in range(POINTS + 1)})
-        pictures.costs({n: self._replace(n=n).costs() for n in numbers}, WAYS, self.delta, path, about)
+        pictures.costs({n: self._replace(n=n).costs() for n in numbers}, self.ways(), self.delta, path, about)
 
 
 class Explained:
