@@ -545,8 +545,38 @@ def test_calibrate_is_the_inverse_of_compose() -> None:
         assert compose(*[found] * n).approximate(1e-6).epsilon <= 11.06
         least = max(spend for spend in spends if make(spend) == found) * (1 + Fraction(1, 10**6))
         assert compose(*[make(least)] * n).approximate(1e-6).epsilon > 11.06
-    loose = calibrate(lambda e: Guarantee(e, 1e-8), releases=10, epsilon=1, delta=1e-6)
-    assert compose(*[loose] * 10).approximate(1e-6).epsilon <= 1
+    for n, own in ((10, 1e-8), (500, 1e-9)):  # by the sum, and by rho for what the deltas leave
+        loose = calibrate(lambda e, own=own: Guarantee(e, own), releases=n, epsilon=1, delta=1e-6)
+        assert compose(*[loose] * n).approximate(1e-6).epsilon <= 1
+
+
+@pytest.mark.parametrize(
+    ("make", "by"),
+    [
+        (lambda rho: dpfast.DiscreteGaussian.from_zcdp(rho, Sensitivity(1, 1)), "zcdp"),
+        (lambda epsilon: dpfast.DiscreteLaplace(epsilon, 1), "zcdp"),
+        (lambda rho: dpfast.Gaussian.from_zcdp(rho, Sensitivity(1, 1)), "gdp"),
+    ],
+    ids=["discrete Gaussian", "discrete Laplace", "Gaussian"],
+)
+def test_a_ledger_pays_for_all_that_was_calibrated(tmp_path, make, by) -> None:
+    """Its budget has so many digits and no more: a plan that used what is beyond lacked one."""
+    for epsilon, delta in ((1, "1e-6"), (2, "1e-6"), ("0.5", "1e-8"), (8, "1e-9")):
+        ledger = dpfast.Ledger(tmp_path / f"{epsilon}.db", epsilon, delta=delta, by=by, create=True)
+        for n in (52, 365, 1000):
+            one = calibrate(make, releases=n, epsilon=epsilon, delta=delta)
+            assert ledger.fits(one) == n
+            (budget,) = (most for most in ledger.cost(ledger.budget).values() if most)
+            assert max(ledger.cost(one).values()) * n > budget * (1 - Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, "1e-6"), ("0.1", "1e-5"), (8, "1e-9")])
+def test_a_ledger_in_zcdp_pays_for_most_discrete_gaussians_of_a_plan(tmp_path, epsilon, delta) -> None:
+    """As the docstring of `calibrated` says of how many."""
+    ledger = dpfast.Ledger(tmp_path / "most.db", epsilon, delta=delta, by="zcdp", create=True)
+    for n in (10, 52, 1000):
+        one = dpfast.DiscreteGaussian.calibrated(epsilon, Sensitivity(1, 1), delta=delta, releases=n)
+        assert 0.75 * n < ledger.fits(one) < 0.93 * n
 
 
 @pytest.mark.parametrize(

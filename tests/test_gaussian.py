@@ -25,6 +25,7 @@ from dpfast import DiscreteGaussian, Gaussian, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import Digits
 from dpfast.mechanisms.gaussian import SHORT_LOG_ERROR, normal_constants
+from dpfast.privacy.gaussian import mu_squared_of
 
 GAPPA, SHORT_GAPPA = ((PROOFS / f"{name}.gappa").read_text() for name in ("gaussian", "gaussian_short"))
 EXTENDED_GAPPA = (PROOFS / "extended_normal.gappa").read_text()
@@ -522,6 +523,16 @@ def test_from_zcdp_and_calibrated(kind: Any) -> None:
             m, cdf = sensitivity.l2 / found.sigma, stats.norm.cdf
             analytic = cdf(m / 2 - epsilon / m) - math.exp(epsilon) * cdf(-m / 2 - epsilon / m)
             assert found.delta(epsilon) == pytest.approx(analytic, rel=1e-5)
+
+
+def test_a_calibrated_sigma_is_paid_for_to_the_last_bit(monkeypatch) -> None:
+    """A sigma that keeps delta, with a mu^2 above the budget of a ledger, gives way to the next."""
+    most = mu_squared_of(Fraction(1), Fraction(1, 10**6))
+    change = Sensitivity.from_l2(most * (1 + Fraction(1, 10**25)))
+    monkeypatch.setattr("dpfast.privacy.gaussian.calibrate", lambda *_, **__: Fraction(1))
+    assert DiscreteGaussian.calibrated(1, change, delta="1e-6").sigma == 1
+    found = Gaussian.calibrated(1, change, delta="1e-6")
+    assert (found.sigma, found.guarantee.mu_squared <= most) == (math.nextafter(1, 2), True)
 
 
 @both

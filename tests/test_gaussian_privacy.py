@@ -21,14 +21,18 @@ from dpfast.errors import ParameterError
 from dpfast.exact import rounded_up
 from dpfast.privacy import gaussian
 from dpfast.privacy.gaussian import (
+    MU_DIGITS,
     calibrate,
     delta_of_zcdp,
     discrete_delta,
     discrete_delta_l2,
     discrete_delta_of,
     gaussian_delta,
+    in_digits,
     is_exact,
+    mu_squared_of,
     rho,
+    within_mu_squared_of,
 )
 from dpfast.privacy.sensitivity import Sensitivity
 
@@ -255,6 +259,24 @@ def test_where_the_convolution_is_too_large() -> None:
         found = discrete_delta(epsilon, cells, 1, square)
         assert math.isclose(found, gaussian_delta(epsilon, Fraction(cells), square), rel_tol=0.05)
         assert found < discrete_delta_l2(epsilon, Fraction(cells), square)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [("1", "1e-6"), ("1e-300", "1e-300"), ("1e6", "1e-6"), ("1", "0.9999999999"), ("1e9", "0.5"), ("1e-400", "0.5")],
+)
+def test_a_budget_of_mu_is_the_largest_in_its_digits(epsilon, delta) -> None:
+    """And a sigma beyond it gives way to the next within."""
+    e, d = Fraction(epsilon), Fraction(delta)
+    most = mu_squared_of(e, d)
+    assert gaussian_delta(e, most, Fraction(1)) <= d
+    assert gaussian_delta(e, most * (1 + Fraction(1, 10**14)), Fraction(1)) > d
+    assert in_digits(most, MU_DIGITS) == most
+    for beyond in (0, Fraction(1, 10**25), Fraction(1, 10**18)):
+        change = most * (1 + beyond)
+        found = within_mu_squared_of(e, d, change, Fraction(1))
+        assert change / found**2 <= most
+        assert (1 if beyond == 0 else math.nextafter(1, 2)) == found
 
 
 # ------------------------------------------------------------------ zCDP

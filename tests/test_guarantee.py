@@ -15,6 +15,7 @@ from fresh import python
 
 import dpfast
 from dpfast import Guarantee, Sensitivity
+from dpfast.privacy.sensitivity import root_above
 
 HOUSE = {"adjacency": "substitution", "unit": "household"}
 CELLS, CELL = Sensitivity(2, 1, **HOUSE), Sensitivity(1, 1)
@@ -113,7 +114,29 @@ def test_defaults() -> None:
         "add_remove=<Guarantee rho=0.5, adjacency='add-remove', unit='person'>>"
     )
     assert known.mu == pytest.approx(math.sqrt(2), rel=1e-15)
-    assert one.mu is None
+    assert (loose.mu, Guarantee(rho=1).mu_squared) == (None, None)
+    assert (known.mu_squared, Guarantee(0).mu_squared) == (2, 0)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(1, 10**6), Fraction(1, 10), 1, 3, 20, 99, 101, 600])
+def test_the_mu_of_any_epsilon_is_the_least_there_is(epsilon) -> None:
+    """Its curve lies below that of randomized response everywhere, and meets it in the middle."""
+    squared = Guarantee(epsilon).mu_squared
+    with mpmath.workdps(60 + epsilon // 2):
+        e = mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator
+        mu = mpmath.sqrt(mpmath.mpf(squared.numerator) / squared.denominator)
+        least = 1 / (1 + mpmath.exp(e))  # what the best test of this level misses
+        missed = mpmath.ncdf(-mu / 2)  # at the level which is what it misses
+        assert missed <= least
+        if epsilon <= 100:
+            assert mpmath.ncdf(-mu / 2 * (1 - mpmath.mpf(2) ** -51)) > least
+        for part in range(1, 40, 3):  # other levels, by their quantile
+            at = mu / 2 + mpmath.mpf(part) / 4
+            level, misses = mpmath.ncdf(-at), mpmath.ncdf(at - mu)
+            assert misses <= max(1 - mpmath.exp(e) * level, mpmath.exp(-e) * (1 - level))
+    both = Guarantee(epsilon, rho=squared, gdp=True)
+    assert both.mu_squared == squared
+    assert both.mu == root_above(squared)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 10), 1, 3, 20, 99, 101, 600])

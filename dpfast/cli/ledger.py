@@ -63,9 +63,13 @@ def ledger() -> None:
     "--rho", type=number, help="Instead of epsilon: the total in zCDP. --delta is then of releases' own deltas."
 )
 @click.option(
-    "--by", type=click.Choice(["zcdp"]), help="Keep epsilon and delta in zCDP, in which many releases cost less."
+    "--by",
+    type=click.Choice(["zcdp", "gdp"]),
+    help="Keep epsilon and delta in zCDP, in which many releases cost less, or in GDP, in which real Gaussian noise costs least.",
 )
-@click.option("--own-delta", type=number, help="With --by: the part of --delta for releases' own deltas; by default 0.")
+@click.option(
+    "--own-delta", type=number, help="With --by zcdp: the part of --delta for releases' own deltas; by default 0."
+)
 @click.option("--dataset", metavar="NAME", help="The data that are released; by default the name of FILE.")
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
 @click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
@@ -132,7 +136,9 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
 @click.option("--epsilon", type=number, help="The epsilon of each release.")
 @click.option("--delta", type=number, help="The delta of each release, with --epsilon; by default 0.")
 @click.option(
-    "--rho", type=number, help="The rho of each release, for a ledger kept in rho; by default what epsilon implies."
+    "--rho",
+    type=number,
+    help="The rho of each release, for a ledger kept in rho (by default what epsilon implies), or of real Gaussian noise.",
 )
 @click.option("--releases", type=click.IntRange(1), metavar="N", help="Instead: what each of N more may spend.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
@@ -150,7 +156,8 @@ def plan(
         said = f"each of {releases:,} more may spend {amounts(each, total)}"
     else:
         of = found.budget
-        release = dpfast.Guarantee(epsilon, delta, rho=rho, adjacency=of.adjacency, unit=of.unit)
+        real = of.gdp and rho is not None
+        release = dpfast.Guarantee(epsilon, delta, rho=rho, gdp=real, adjacency=of.adjacency, unit=of.unit)
         each, room = found.cost(release), found.fits(release)
         said = f"{'any number of' if room is None else f'{room:,}'} more of {amounts(each, up=True)} fit"
         if room:

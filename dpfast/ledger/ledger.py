@@ -57,14 +57,18 @@ class Ledger:
         delta beside rho is the total of the releases' own deltas, those of `thresholded` and of
         guarantees from elsewhere. Without it no such release fits.
     by: "zcdp" keeps a total (epsilon, delta) in zCDP, in which many releases cost less. The file
-        fixes the largest rho, in nine digits, that implies epsilon at delta - own_delta.
+        fixes the largest rho, in nine digits, that implies epsilon at delta - own_delta. "gdp"
+        keeps it in Gaussian differential privacy, in which releases with real Gaussian noise cost
+        least: Gaussian.calibrated(…, releases=n) is paid n times. The file fixes the largest
+        mu^2, in 20 digits, whose mu-GDP implies epsilon at delta. A pure epsilon pays as well; no
+        other release does.
     own_delta: the total of the releases' own deltas; by default 0.
     dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person".
         These and the total are stored. Opening refuses other terms; a release refuses a mechanism
         of another adjacency or unit.
 
-    The budget is in (epsilon, delta), in rho, or in rho and delta. Each release is charged what it
-    guarantees in these, and one is never traded for the other. Spends are added up as exact
+    The budget is in (epsilon, delta), in rho, in rho and delta, or in mu^2. Each release is charged
+    what it guarantees in these, and one is never traded for the other. Spends are added up as exact
     rationals; where a sum's denominator outgrows 1,024 bits, a charge is rounded up by less than
     2^-1074. Parameters may be chosen from earlier results:
     `import dpfast.ledger; help(dpfast.ledger)` has the proof.
@@ -527,6 +531,8 @@ class Ledger:
         terms = self._store.terms
         of = dict(zip(terms.accounting, amounts, strict=True))
         about: Any = {"adjacency": terms.adjacency, "unit": terms.unit}
+        if "mu_squared" in of:
+            return Guarantee(rho=of["mu_squared"] / 2, gdp=True, **about)
         if "rho" in of:
             return Guarantee(rho=of["rho"], rho_delta=of.get("delta"), **about)
         return Guarantee(of["epsilon"], of["delta"], **about)
@@ -551,6 +557,11 @@ class Ledger:
             raise ParameterError(
                 f"{called} must promise epsilon and delta, in which this ledger is kept, got {guarantee!r:.80}: its "
                 ".approximate(delta) does; a ledger by='zcdp' takes all"
+            )
+        if "mu_squared" in kept and guarantee.mu_squared is None:
+            raise ParameterError(
+                f"{called} must be mu-GDP, in which this ledger is kept, as Gaussian (granularity=1 for whole numbers) and a "
+                f"pure epsilon are, each charged by itself, got {guarantee!r:.80}: a ledger by='zcdp' takes all"
             )
         if guarantee.rho_delta and "rho" in kept and not dict(zip(kept, terms.budget, strict=True)).get("delta"):
             raise ParameterError(
@@ -631,10 +642,14 @@ def _budget(
     if epsilon is not None and rho is not None:
         raise ParameterError("epsilon or rho must be given, not both: a ledger is kept in one")
     if by is not None:
-        if not isinstance(by, str) or by != "zcdp" or epsilon is None or delta is None:
+        if not isinstance(by, str) or by not in ("zcdp", "gdp") or epsilon is None or delta is None:
             raise ParameterError(
-                f"by must be 'zcdp', with the total epsilon and delta, or be left out, got {shown(by)}"
+                f"by must be 'zcdp' or 'gdp', with the total epsilon and delta, or be left out, got {shown(by)}"
             )
+        if by == "gdp" and own_delta is None:
+            return _checked({"mu_squared": gaussian.mu_squared_of(*_total(epsilon, delta))})
+        if by == "gdp":
+            raise ParameterError("own_delta goes with by='zcdp': no release has a delta in a ledger by='gdp'")
         return _checked(_zcdp(epsilon, delta, 0 if own_delta is None else own_delta))
     if own_delta is not None:
         raise ParameterError("own_delta goes with by='zcdp'; beside rho it is delta")
@@ -661,14 +676,18 @@ def _checked(found: dict[str, Fraction]) -> dict[str, Fraction]:
 
 def _zcdp(epsilon: Real, delta: Real, own_delta: Real) -> dict[str, Fraction]:
     """The totals in zCDP that imply the ledger's (epsilon, delta)."""
-    wanted, total = (
-        parameters.exact_positive("epsilon", epsilon, decimal=True),
-        parameters.probability("delta", delta, decimal=True),
-    )
+    wanted, total = _total(epsilon, delta)
     own = Guarantee(rho=0, rho_delta=own_delta).rho_delta
     if own >= total:
         raise ParameterError(f"own_delta must be below delta, {shown(delta)}, got {shown(own_delta)}")
     return {"delta": own, "rho": gaussian.rho_of(wanted, total - own)}
+
+
+def _total(epsilon: Real, delta: Real) -> tuple[Fraction, Fraction]:
+    return (
+        parameters.exact_positive("epsilon", epsilon, decimal=True),
+        parameters.probability("delta", delta, decimal=True),
+    )
 
 
 def _text(name: str, value: str) -> str:

@@ -44,15 +44,16 @@ Amounts: TypeAlias = tuple[Fraction, ...]
 
 APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 3  # in the file's header
 TOTALS = "epsilon_total", "delta_total", "rho_total", "mu_squared_total"
-# The amounts in a row; null if the ledger is not kept in them. No ledger is kept in mu_squared yet:
-# it is the sum that a budget in Gaussian differential privacy will add up.
+# The amounts in a row; null if the ledger is not kept in them.
 NAMES = "epsilon", "delta", "rho", "mu_squared"
 # The accounting units, and the amounts of a row that are theirs.
 KEPT: dict[tuple[str, ...], slice] = {
     ("epsilon", "delta"): slice(0, 2),
     ("rho",): slice(2, 3),
     ("delta", "rho"): slice(1, 3),
+    ("mu_squared",): slice(3, 4),
 }
+WRITTEN = "epsilon", "delta", "rho"  # by who makes a mechanism
 CHARGE, REFUSED = "charge", "refused"  # the kinds of rows; what is refused for its values costs nothing
 PATIENCE = 30.0  # seconds to wait while others write
 HERE = "this process"  # which saw a charge
@@ -256,7 +257,7 @@ class Store:
         """Raises: BudgetExhausted."""
         total = tuple(map(add, before.spent, map(payable, charge.amounts, before.spent)))
         if any(map(gt, total, self.terms.budget)):
-            raise self._exhausted(before.spent, total) from None
+            raise self._exhausted(before.spent, total, [charge]) from None
 
     def _charge(
         self,
@@ -277,20 +278,20 @@ class Store:
             figures = *texts(self.terms.accounting, paid), *texts(self.terms.accounting, total)
             digest = insert(connection, "releases", digest, *about, *figures, release)
         if any(map(gt, total, self.terms.budget)):
-            raise self._exhausted(before.spent, total)
+            raise self._exhausted(before.spent, total, charges)
         return State(number, parts, total, digest)
 
-    def _exhausted(self, spent: Amounts, total: Amounts) -> BudgetExhausted:
+    def _exhausted(self, spent: Amounts, total: Amounts, charges: Sequence[Charge]) -> BudgetExhausted:
         said = []
         for name, most, before, after in zip(*self.terms[:2], spent, total, strict=True):
             if after > most:
-                left = formatting.amount(most - before, up=False)
+                left, share = formatting.amount(most - before, up=False), ""
                 if after - most < SLIGHT * (after - before):
-                    left = "a little less"
+                    left, share = "a little less", _share(name, most, (after - before) / len(charges))
                 said.append(
-                    f"{name} {formatting.amount(after - before, up=True)} is asked for and {left} is left of {formatting.amount(most, up=True)}"
+                    f"{name} {formatting.amount(after - before, up=True)} is asked for and {left} is left of {formatting.amount(most, up=True)}{share}"
                 )
-        return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released")
+        return BudgetExhausted(f"{self.path}: {', '.join(said)}{_plan(self.terms, charges)}; nothing was released")
 
     def _same(self, connection: Connection) -> State:
         """What the ledger has come to, if it is the one that was opened, and lacks nothing."""
@@ -338,6 +339,25 @@ class Store:
                     connection.execute("COMMIT")
         self._seen.clear()
         return lost, self._saw(after)
+
+
+def _share(name: str, most: Fraction, each: Fraction) -> str:
+    """What to write for a share of the budget whose decimal is above it; nothing for the others."""
+    n = max(1, round(most / each))
+    if most / n < each < most / n * (1 + SLIGHT) and name in WRITTEN:
+        return f" (write '{formatting.exact(most / n)}', which fits {n:,} times; a decimal above it does not)"
+    return ""
+
+
+def _plan(terms: Terms, charges: Sequence[Charge]) -> str:
+    """Which ledger pays for all releases that were calibrated together, if one is asked for."""
+    releases = {each.record["mechanism"]: each.record["releases"] for each in charges if "releases" in each.record}
+    if terms.accounting == ("mu_squared",) or not releases:
+        return ""
+    law, n = releases.popitem()
+    if law == "gaussian":
+        return f" (a ledger by='gdp' pays for all {n:,} releases that were calibrated together)"
+    return f" (calibrate(lambda rho: DiscreteGaussian.from_zcdp(rho, s), releases={n}, …) is paid {n:,} times by a ledger by='zcdp')"
 
 
 def payable(amount: Fraction, total: Fraction) -> Fraction:
@@ -585,7 +605,7 @@ def _terms(connection: Connection, path: Path) -> Terms:
     dataset, adjacency, unit, *budget, _, digest = rows[0]
     checked(path, b"", rows[0])
     accounting = tuple(compress(NAMES, budget))
-    if "mu_squared" in accounting:
+    if "mu_squared" in accounting and accounting not in KEPT:
         raise LedgerError(f"{path} is kept in {' and '.join(accounting)}, which this version of dpfast does not know")
     if accounting not in KEPT:
         raise damaged(path, "it states no budget")

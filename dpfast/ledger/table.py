@@ -29,6 +29,8 @@ class Entry(NamedTuple):
     rho_total: Fraction | None = None
     parameters: dict[str, Any] = {}  # noqa: RUF012  the mechanism's metadata
     refused: bool = False  # for its values: it cost nothing, and nothing was drawn
+    mu_squared: Fraction | None = None
+    mu_squared_total: Fraction | None = None
 
 
 class History(tuple[Entry, ...]):
@@ -53,7 +55,9 @@ class History(tuple[Entry, ...]):
 
     def rows(self) -> list[list[str]]:
         """The head and a row for each charge, as text; what nobody spent has no column."""
-        names = [name for name in ("epsilon", "delta", "rho") if any(getattr(entry, name) for entry in self)]
+        names = [
+            name for name in ("epsilon", "delta", "rho", "mu_squared") if any(getattr(entry, name) for entry in self)
+        ]
         rows = [["#", "time (UTC)", "label", "mechanism", *names, *(f"{name} so far" for name in names)]]
         for entry in self:
             figures = (amount(getattr(entry, name), up=True) for name in (*names, *(f"{name}_total" for name in names)))

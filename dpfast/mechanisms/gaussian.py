@@ -75,6 +75,12 @@ class Gaussian(Sigma, RealMechanism):
 
     _RANGE: ClassVar[dict[str, float]] = {"least": 2.0**-900, "most": 2.0**900}
 
+    @classmethod
+    def _least_sigma(cls, epsilon: Fraction, delta: Fraction, change: Sensitivity) -> Fraction:
+        """One that a ledger by="gdp" pays for to the last of several releases."""
+        least = super()._least_sigma(epsilon, delta, change)
+        return gaussian.within_mu_squared_of(epsilon, delta, change.l2_squared, least)
+
     @property
     def _ratio_squared(self) -> Fraction:
         return self.sigma_squared / Fraction(4) ** self._exponent

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import Ball, alone, ball, flint_at, rounded_up
 from dpfast.privacy import parameters
-from dpfast.privacy.gaussian import nine_digits
+from dpfast.privacy.gaussian import mu_squared_of, nine_digits, rho_of
 from dpfast.privacy.guarantee import Guarantee, guarantee_of, searching, warn_if_weak, with_epsilon
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record
@@ -117,8 +117,9 @@ M = TypeVar("M", bound=Promising)
 def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, delta: Real | None = None) -> M:
     """The mechanism of the least noise of which so many releases together are (epsilon, delta)-DP.
 
-    It is the inverse of `compose`, by the least that `approximate` finds, or without a delta by the
-    sum of the epsilons.
+    It is the inverse of `compose`: by the sum of the epsilons, or with a delta by that of rho (of
+    mu^2, if the noise is real and Gaussian), if less noise does. Then a `Ledger(path, epsilon,
+    delta=delta, by="zcdp")` (by="gdp") pays for all of them, one by one.
     make: a function that returns the mechanism for a spend, of less noise for more. The spend may
         be an epsilon or a rho. It is a Fraction of at most nine digits.
     Raises: DTypeError, ParameterError (no spend is found); what make raises.
@@ -139,11 +140,8 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
         with searching():
             mechanism = make(spend)
         together = _several(guarantee_of("what make returns", mechanism), n, _releases(mechanism))
-        if slack is not None:
-            with suppress(ParameterError):  # deltas of their own that reach this one
-                together = together.approximate(slack)
-        holds = together.pure or (slack is not None and together.delta is not None and together.delta <= slack)
-        return mechanism if holds and together.epsilon is not None and together.epsilon <= most else None
+        added = together.epsilon is not None and together.epsilon <= most and (together.delta or 0) <= (slack or 0)
+        return mechanism if added or _sums_fit(together, most, slack) else None
 
     low, high, found = Fraction(0), None, None
     spend = nine_digits(most / n)
@@ -164,6 +162,20 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
     warn_if_weak("delta", slack or Fraction(0))
     return found
 
+
+def _sums_fit(together: Guarantee, epsilon: Fraction, delta: Fraction | None) -> bool:
+    """Whether a ledger by="zcdp", or by="gdp" for real Gaussian noise, pays for all of them."""
+    if delta is None or together.rho_delta >= delta:
+        return False
+    with suppress(ParameterError):  # a delta that doubles find nothing for
+        if together.gdp:
+            return 2 * together.rho <= _most_mu_squared(epsilon, delta)
+        return together.rho <= _most_rho(epsilon, delta - together.rho_delta)
+    return False
+
+
+# Every spend that is tried asks for them.
+_most_rho, _most_mu_squared = lru_cache(16)(rho_of), lru_cache(16)(mu_squared_of)
 
 MOST_RELEASES = 10**9
 LARGEST = 2**60  # how far a spend may be from the epsilon of one release

@@ -54,20 +54,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import partial
 
 from dpfast.errors import ParameterError
 from dpfast.exact import Ball, ball, rounded_up
 from dpfast.exact.balls import erfc, pi, within
 from dpfast.privacy.parameters import shown
-from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import Sensitivity, root_above
 
 LEAST_DELTA = Fraction(1, 2**1022)  # the least normal double: a smaller target could not be told from what is found
 MOST_CELLS = 512  # in an exact sum below SMOOTH, which takes 0.03 to 0.25 s
 MANY_CELLS = 10**6  # below SMOOTH, but from NEARLY_SMOOTH on: eta < 2^-35
 SMOOTH, NEARLY_SMOOTH = 9, 4  # sigma^2 from which the c_r are as good as equal: eta near 2^-127 n, 2^-56 n
 LONG = 64**2  # variance from which tails are summed by Euler, Maclaurin
+MU_DIGITS = 20  # a budget in mu^2 has so many that next to no sigma that keeps a delta is beyond it
 _TINY = math.ulp(0.0)
 _NOTHING = 746  # exp(-746) < 2^-1075
 
@@ -114,20 +116,30 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     def enough(rho: Fraction) -> bool:
         return Fraction(delta_of_zcdp(rho, epsilon)) <= delta
 
-    low, high = Fraction(0), epsilon  # delta of rho = epsilon is near 1/2, and more than most deltas
+    # delta of rho = epsilon is near 1/2, and more than most deltas
+    if found := _largest(enough, epsilon, 9):
+        return found
+    raise ParameterError(f"no rho implies such an epsilon and delta, got epsilon={shown(epsilon)}")
+
+
+def _largest(enough: Callable[[Fraction], bool], high: Fraction, digits: int) -> Fraction:
+    """The largest number below `high` in so many digits that is enough; 0 if none is found."""
+    low = Fraction(0)
     for _ in range(4096):
-        middle = nine_digits(high / 2 if low == 0 else (low + high) / 2)
+        middle = in_digits(high / 2 if low == 0 else (low + high) / 2, digits)
         if middle <= low or middle == 0:
             break
         low, high = (middle, high) if enough(middle) else (low, middle)
-    if low == 0:
-        raise ParameterError(f"no rho implies such an epsilon and delta, got epsilon={shown(epsilon)}")
     return low
 
 
 def nine_digits(value: Fraction) -> Fraction:
     """The value rounded down."""
-    return Fraction(Context(prec=9, rounding=ROUND_FLOOR).divide(Decimal(value.numerator), value.denominator))
+    return in_digits(value, 9)
+
+
+def in_digits(value: Fraction, digits: int, rounding: str = ROUND_FLOOR) -> Fraction:
+    return Fraction(Context(prec=digits, rounding=rounding).divide(Decimal(value.numerator), value.denominator))
 
 
 def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
@@ -189,6 +201,36 @@ def gaussian_delta(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fract
         return first - ball(epsilon).exp() * erfc(ball(m_squared / 2 + epsilon) / root) / 2
 
     return _probability(value)
+
+
+def mu_squared_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest mu^2, in MU_DIGITS, for which mu-GDP implies (epsilon, delta)-DP.
+
+    mu-GDP has the curve of real Gaussian noise with l2/sigma = mu. Source: Dong, Roth, Su 2022,
+    Corollary 2.13. Raises: ParameterError (no such mu is found).
+    """
+    enough, high = partial(_mu_is_enough, epsilon, delta), epsilon
+    while enough(high):
+        high *= 2
+    if found := _largest(enough, high, MU_DIGITS):
+        return found
+    raise ParameterError(f"no mu implies such an epsilon and delta, got epsilon={shown(epsilon)}")
+
+
+def within_mu_squared_of(epsilon: Fraction, delta: Fraction, l2_squared: Fraction, sigma: Fraction) -> Fraction:
+    """A sigma that is (epsilon, delta)-DP, or the next whose mu^2 is at most mu_squared_of these.
+
+    A number of MU_DIGITS that is not below the sigma's own mu^2, and is enough, is at most the
+    largest one that is. If there is none, the next number below is.
+    """
+    mu_squared = l2_squared / sigma**2
+    if _mu_is_enough(epsilon, delta, in_digits(mu_squared, MU_DIGITS, ROUND_CEILING)):
+        return sigma
+    return Fraction(root_above(l2_squared / in_digits(mu_squared, MU_DIGITS)))
+
+
+def _mu_is_enough(epsilon: Fraction, delta: Fraction, mu_squared: Fraction) -> bool:
+    return Fraction(gaussian_delta(epsilon, mu_squared, Fraction(1))) <= delta
 
 
 # ------------------------------------------------------------------ the discrete law

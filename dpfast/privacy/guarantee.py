@@ -136,13 +136,28 @@ class Guarantee(Record):
 
     @property
     def mu(self) -> float | None:
-        """The mu of mu-GDP, rounded up, if gdp holds.
+        """The mu of mu-GDP, rounded up, if gdp or a pure epsilon holds.
 
         >>> one = dpfast.Gaussian(sigma=2, sensitivity=dpfast.Sensitivity(l0=1, linf=1))
         >>> one.guarantee.mu
         0.5
         """
-        return root_above(2 * self.rho) if self.gdp else None
+        return None if self.mu_squared is None else root_above(self.mu_squared)
+
+    @property
+    def mu_squared(self) -> Fraction | None:
+        """The square of the mu, which adds up: what a ledger by="gdp" is charged.
+
+        2 rho if gdp holds, exactly; what a pure epsilon implies, rounded up; the less of both.
+
+        >>> one = dpfast.Gaussian(sigma=2, sensitivity=dpfast.Sensitivity(l0=1, linf=1))
+        >>> one.guarantee.mu_squared, dpfast.Guarantee(epsilon=1, delta="1e-6").mu_squared
+        (Fraction(1, 4), None)
+        """
+        found = [2 * self.rho] if self.gdp else []
+        if self.epsilon is not None and self.pure:
+            found.append(mu_squared_of_epsilon(self.epsilon))
+        return min(found, default=None)
 
     def group(self, size: int) -> Guarantee:
         """The guarantee for `size` units together, such as a household of at most so many persons.
@@ -306,6 +321,23 @@ def rho_of_epsilon(epsilon: Fraction) -> Fraction:
     if epsilon == 0 or epsilon > LARGE:
         return epsilon
     return Fraction(rounded_up(lambda: ball(epsilon) * (ball(epsilon) / 2).tanh()))
+
+
+def mu_squared_of_epsilon(epsilon: Fraction) -> Fraction:
+    """The least mu^2 of mu-GDP for all epsilon-DP, a double rounded up; 8 epsilon if it is large.
+
+    With a = 1/(1 + e^epsilon), epsilon-DP says that a test of level x misses with probability
+    f(x) = max(0, 1 - e^epsilon x, e^-epsilon (1 - x)) or more: the line from (0, 1) to (a, a), and
+    the one from there to (1, 0). mu-GDP says the same with G(x) = Phi(Phi^-1(1 - x) - mu), which is
+    convex, G(0) = 1 and G(1) = 0. So f >= G if and only if a >= G(a), by the chords. There
+    Phi^-1(1 - a) - mu <= Phi^-1(a) = -Phi^-1(1 - a): mu >= 2 Phi^-1(1 - a). And 1 - a = (1 +
+    tanh(epsilon/2))/2, so the least mu is sqrt(8) erfinv(tanh(epsilon/2)). As Phi(-y) <=
+    exp(-y^2/2)/2, a = Phi(-mu/2) gives mu^2 <= 8 ln((1 + e^epsilon)/2) <= 8 epsilon.
+    Source: Dong, Roth, Su 2022, whose Proposition 2.5 has f.
+    """
+    if epsilon == 0 or epsilon > LARGE:
+        return 8 * epsilon
+    return Fraction(rounded_up(lambda: 8 * (ball(epsilon) / 2).tanh().erfinv() ** 2))
 
 
 def guarantee_of(name: str, promising: object) -> Guarantee:
