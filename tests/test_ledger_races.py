@@ -18,9 +18,14 @@ CROWD = """
     import numpy as np
     import dpfast
 
-    path = sys.argv[1]
+    path, by = sys.argv[1], sys.argv[-1]
     mechanism, zeros = dpfast.DiscreteLaplace(1, 10**6), np.zeros(9, np.int64)  # at this scale no two results are equal
     mechanism.release(zeros, key=dpfast.Key.generate().derive("warm"))
+
+    def in_gdp(path, releases):
+        '''A ledger by="gdp" that pays for so many, one of them, and zeros; none of its results are equal.'''
+        one = dpfast.Gaussian.calibrated(1, dpfast.Sensitivity(1, 10**6), delta=1e-6, releases=releases)
+        return dpfast.Ledger(path, 1, delta=1e-6, by="gdp", create=True), one, np.zeros(9)
 
     def crowd(size, work):
         '''What so many processes, let go at one moment, return.'''
@@ -59,12 +64,15 @@ def path() -> Iterator[Path]:
         yield Path(folder, "budget.db")
 
 
-def test_eight_processes_race_for_a_thousand_reservations(path) -> None:
+@pytest.mark.parametrize("by", ["epsilon", "gdp"])
+def test_eight_processes_race_for_a_thousand_reservations(path, by) -> None:
     """700 of 1,000 can be paid: so many are released, the others leave their target."""
     output = python(
         CROWD
         + """
-    ledger = dpfast.Ledger(path, 700, create=True)
+    ledger = dpfast.Ledger(path, 700, create=True) if by == "epsilon" else None
+    if by == "gdp":
+        ledger, mechanism, zeros = in_gdp(path, 700)
 
     def work(number):
         results, ledger = [], dpfast.Ledger(path)
@@ -81,24 +89,28 @@ def test_eight_processes_race_for_a_thousand_reservations(path) -> None:
     found = [result for results in crowd(8, work) for result in results]
     history = ledger.history()
     print(len(found), len({tuple(noise) for _, noise in found}), sorted(e.label for e in history) == sorted(label for label, _ in found))
-    print(ledger.spent.epsilon, [e.number for e in history] == list(range(1, 701)))
+    print(len(history), ledger.fits(mechanism), [e.number for e in history] == list(range(1, 701)))
     """,
         path,
+        by,
     )
-    assert output.split() == ["700", "700", "True", "700", "True"]
+    assert output.split() == ["700", "700", "True", "700", "0", "True"]
 
 
 def test_eight_processes_want_the_last_epsilon(path) -> None:
-    """One wins, in every round."""
+    """One wins, in every round; every other one is by="gdp"."""
     output = python(
         CROWD
         + """
-    ledgers = [dpfast.Ledger(f"{path}{n}", 1, create=True) for n in range(40)]
+    rounds = [
+        in_gdp(f"{path}{n}", 1) if n % 2 else (dpfast.Ledger(f"{path}{n}", 1, create=True), mechanism, zeros)
+        for n in range(40)
+    ]
     start = time.monotonic() + 1
 
     def work(number):
         won = []
-        for n, ledger in enumerate(ledgers):
+        for n, (ledger, mechanism, zeros) in enumerate(rounds):
             time.sleep(max(0, start + n / 25 - time.monotonic()))
             try:
                 ledger.release(mechanism, zeros)
@@ -108,7 +120,7 @@ def test_eight_processes_want_the_last_epsilon(path) -> None:
         return won
 
     print(*sorted(n for won in crowd(8, work) for n in won))
-    print(*(ledger.spent.epsilon for ledger in ledgers))
+    print(*(ledger.fits(mechanism) == 0 and len(ledger.history()) for ledger, mechanism, _ in rounds))
     """,
         path,
     )
@@ -148,8 +160,11 @@ def test_eight_workers_share_one_release(path) -> None:
     assert output.split() == ["True", "12", "1", "7", "1", "7", "14", "14", "7"]
 
 
-@pytest.mark.parametrize(("place", "kills", "budget", "most"), [("memory", 150, 400, 8), ("disk", 70, 60, 2)])
-def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most) -> None:
+@pytest.mark.parametrize(
+    ("place", "kills", "budget", "most", "by"),
+    [("memory", 80, 200, 8, "epsilon"), ("memory", 80, 200, 8, "gdp"), ("disk", 70, 60, 2, "epsilon")],
+)
+def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most, by) -> None:
     """Killed at any moment: releases are in the ledger, the ledger is sound, and works at once.
 
     A child that charges says its first charge before it is killed, and its last may be unsaid. So
@@ -159,8 +174,10 @@ def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most) -> None
     output = python(
         CROWD
         + """
-    kills, budget, most = map(int, sys.argv[2:])
-    ledger, secret = dpfast.Ledger(path, budget, create=True), os.urandom(32)
+    kills, budget, most = map(int, sys.argv[2:5])
+    ledger, secret = dpfast.Ledger(path, budget, create=True) if by == "epsilon" else None, os.urandom(32)
+    if by == "gdp":
+        ledger, mechanism, zeros = in_gdp(path, budget)
     said, journals = set(), 0
     for kill in range(kills):
         read, write = os.pipe()
@@ -199,13 +216,14 @@ def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most) -> None
             assert len(names) == len(sealed), "a label has one noise"
             assert said - sealed - {"exhausted"} | names <= set(labels), "released and not recorded"
             assert len(set(labels)) == len(labels), "a label is charged once"
-            assert ledger.spent.epsilon == len(history) <= budget
+            assert ledger.fits(mechanism) == budget - len(history) >= 0
     print("exhausted" in said, len(history), len(said) > budget / 2, journals > 0)
     """,
         path if place == "memory" else tmp_path / path.name,
         kills,
         budget,
         most,
+        by,
     )
     exhausted, charges, reported, undone = output.split()
     assert (exhausted, charges, reported) == ("True", str(budget), "True")
