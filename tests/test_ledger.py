@@ -489,7 +489,7 @@ def test_what_is_not_known_to_be_gdp_is_refused(path, release) -> None:
     before = path.read_bytes()
     for door in (ledger.spend, ledger.cost, ledger.fits):
         with pytest.raises(
-            ParameterError, match="must be mu-GDP.*granularity=1.*each charged by itself.*by='zcdp' takes all"
+            ParameterError, match="must be mu-GDP.*granularity=1.*each charged by itself.*by='zcdp', with own_delta"
         ):
             door(release)
     assert path.read_bytes() == before

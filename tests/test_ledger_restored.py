@@ -172,6 +172,20 @@ def test_what_is_lacking_is_never_understated(ledger, key, charged) -> None:
     assert opened.spent.epsilon == charged + 4
 
 
+def test_what_is_lacking_of_mu_squared(tmp_path, key) -> None:
+    """A ledger by="gdp" says it as GDP, and charges it."""
+    ledger = Ledger(tmp_path / "budget.db", 1, delta="1e-6", by="gdp", create=True)
+    one = dpfast.Gaussian(100, sensitivity=dpfast.Sensitivity(1, 1))
+    ledger.release(one, [1.0], key=key.derive("a"))
+    copied = kept(ledger)
+    ledger.release(one, [1.0], key=key.derive("b"))
+    restore(copied, ledger)
+    with pytest.raises(LedgerError, match=LOST.format(2, f"the head beside {key.path}")):
+        Ledger(ledger.path).release(one, [1.0], key=key.derive("c"))
+    assert Ledger(ledger.path).restored(key, charge=True) == one.guarantee
+    assert Ledger(ledger.path).spent.mu_squared == Fraction(2, 10**4)
+
+
 def test_no_more_is_charged_than_is_left(ledger, key) -> None:
     copied = kept(ledger)
     ledger.spend(Guarantee(epsilon=7))

@@ -561,7 +561,8 @@ class Ledger:
         if "mu_squared" in kept and guarantee.mu_squared is None:
             raise ParameterError(
                 f"{called} must be mu-GDP, in which this ledger is kept, as Gaussian (granularity=1 for whole numbers) and a "
-                f"pure epsilon are, each charged by itself, got {guarantee!r:.80}: a ledger by='zcdp' takes all"
+                f"pure epsilon are, each charged by itself, got {guarantee!r:.80}: a ledger by='zcdp', with own_delta for "
+                "deltas of releases, takes all"
             )
         if guarantee.rho_delta and "rho" in kept and not dict(zip(kept, terms.budget, strict=True)).get("delta"):
             raise ParameterError(

@@ -40,9 +40,7 @@ def upgrade(path: Path, group: int | None) -> None:
         if journal != "delete":
             raise LedgerError(f"{path} was put into journal mode {journal!s:.10}; a ledger's is delete")
         found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        formats: list[Format1 | Format2] = (
-            [Format2()] if version == 2 else [Format1(each) for each in KEPT if "mu_squared" not in each]
-        )
+        formats: list[Format1 | Format2] = [Format2()] if version == 2 else [Format1(each) for each in KEPT]
         old = next((each for each in formats if found == set(each.schema())), None)
         if old is None:
             raise store.damaged(path, "its tables are not those of a ledger")
