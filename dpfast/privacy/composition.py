@@ -3,7 +3,8 @@
 
 [DMNS06], [BS16] as in docs/design.md · [McS09] McSherry 2009, PINQ, Theorem 4 · [DRV10] Dwork,
 Rothblum, Vadhan 2010 · [KOV15] Kairouz, Oh, Viswanath 2015 · [RRUV16] Rogers, Roth, Ullman, Vadhan
-2016 (filters) · [FZ21] Feldman, Zrnic 2021 (filters of rho) · [DRS22] Dong, Roth, Su 2022.
+2016 (filters) · [FZ21] Feldman, Zrnic 2021 (filters of rho) · [DRS22] Dong, Roth, Su 2022 ·
+[ST22] Smith, Thakurta 2022 (filters of mu).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def compose(
         epsilon leaves the sum without one; a rho they all have, and `approximate(delta)` gives the
         least epsilon that follows. This is the only way if later parameters are chosen from earlier
         results, with a total that is fixed beforehand (dpfast.Ledger). Source: [DMNS06]; [BS16]
-        Lemma 1.7; chosen adaptively [RRUV16], [FZ21]; real Gaussians [DRS22] Corollary 3.3.
+        Lemma 1.7; chosen adaptively [RRUV16], [FZ21]; real Gaussians [DRS22] Corollary 3.3, [ST22].
     by="parallel": the parts are public and disjoint in units of privacy. Under add-remove the
         result has the largest of each figure [McS09]. Under substitution a unit may be replaced
         inside a part, or leave one part and enter another: the result is the largest of each
@@ -117,9 +118,10 @@ M = TypeVar("M", bound=Promising)
 def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, delta: Real | None = None) -> M:
     """The mechanism of the least noise of which so many releases together are (epsilon, delta)-DP.
 
-    It is the inverse of `compose`: by the sum of the epsilons, or with a delta by that of rho (of
-    mu^2, if the noise is real and Gaussian), if less noise does. Then a `Ledger(path, epsilon,
-    delta=delta, by="zcdp")` (by="gdp") pays for all of them, one by one.
+    It is the inverse of `compose`: by the sum of the epsilons, or with a delta by that of rho, if
+    less noise does then. A ledger of the same total pays for all of them, one by one: one that is
+    kept in epsilon, or `Ledger(path, epsilon, delta=delta, by="zcdp")`. Real Gaussian noise adds up
+    in mu^2, and by="gdp" pays for it.
     make: a function that returns the mechanism for a spend, of less noise for more. The spend may
         be an epsilon or a rho. It is a Fraction of at most nine digits.
     Raises: DTypeError, ParameterError (no spend is found); what make raises.
