@@ -47,8 +47,10 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
     "visits": (
         Fault(
             "noise for one visit, though a row adds up to 20",
-            "(1 / 2, each.sensitivity)",
-            "(1 / 2, 1)",
+            "(1 / 2, each.sensitivity) for each in both]\npairs = list(zip(mechanisms, both, strict=True))\n"
+            "noisy = [mechanism.release(each.counts)",
+            "(1 / 2, 1) for each in both]\npairs = list(zip(mechanisms, both, strict=True))\n"
+            "noisy = [mechanism.release(np.array(each.counts))",
         ),
         Fault("noise twice", "mechanism.release(many)", "mechanism.release(mechanism.release(many))"),
         Fault("no clamp, and a claim that there is one", "values=visits,", "values=np.minimum(visits, 20) * 3 // 2,"),

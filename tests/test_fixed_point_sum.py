@@ -286,7 +286,7 @@ def test_any_layout(kind: type[np.floating], monkeypatch: pytest.MonkeyPatch) ->
         assert ours(single, *arguments) == round(Fraction(7.25) / two(-16))
     for none in (np.zeros(0, kind), np.zeros((3, 0, 2), kind), np.zeros((0, 4), values.dtype.newbyteorder())[::-1], []):
         assert ours(none, *arguments) == 0
-    assert type(ours(values, *arguments)) is int
+    assert isinstance(ours(values, *arguments), int)
 
 
 def test_memory_does_not_grow() -> None:

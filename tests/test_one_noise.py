@@ -186,12 +186,12 @@ def _frame(columns: Any = ("east", "west"), index: Any = tuple(NAMES[:500])) -> 
 PEOPLE = [f"p{i}" for i in range(N)]
 
 
-def counted(world: World, *, mechanism: Any = None, **changed: Any) -> Noise:
-    """One row a person, and one person a shop."""
+def counted(world: World, *, mechanism: Any = None, as_array: bool = False, **changed: Any) -> Noise:
+    """One row a person, and one person a shop. as_array: whether a door gets the counts alone."""
     given = {"keys": NAMES, "unit_ids": PEOPLE, "domain": NAMES, "max_partitions": 1, "max_per_partition": 1, **changed}
     found = dpfast.bounded_histogram(given.pop("keys"), given.pop("unit_ids"), key=world.key, **given)
     law = dpfast.DiscreteLaplace(EPSILON, WIDE) if mechanism is None else mechanism
-    noisy = found.release(law, **world.who_pays())
+    noisy = world.release(law, found.counts) if as_array else found.release(law, **world.who_pays())
     return dict(zip(given["domain"], _plus(noisy, found.counts), strict=True))
 
 
@@ -612,6 +612,7 @@ DOORS = [
     }),
     Door("columns of a frame", chosen, {"columns": private({"columns": ["west", "east"]}, {"columns": ["east", "north"]})}),
     Door("bounded_histogram", counted, HISTOGRAM, (dpfast.bounded_histogram, dpfast.BoundedHistogram.release)),
+    Door("array of counts", lambda world, **changed: counted(world, as_array=True, **changed), HISTOGRAM),
     Door("thresholded", unknown, UNKNOWN, (dpfast.thresholded,)),
     Door("tree", grown, TREE, (dpfast.tree,)),
     Door("blocks: digester", blocks, BLOCKS, (dpfast.ReleaseKey.digester, dpfast.ReleaseKey.seal, seal.Sealed.release)),
@@ -735,6 +736,7 @@ WALKED = {
     "mechanisms/mechanism.py metadata": "shows parameters, and gives no noise",
     "mechanisms/mechanism.py release": "array",
     "records/bounded_histogram.py bounded_histogram": "bounded_histogram",
+    "records/bounded_histogram.py named": "names terms, and gives no noise",
     "records/partitions.py thresholded": "thresholded",
     "ledger/head.py seen": "looks, and gives no noise",
     "release/seal.py without_ledger": "blocks: digester",

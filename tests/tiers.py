@@ -27,6 +27,12 @@ from dpfast.release import engine, seal
 from dpfast.release.arrays import Job, clamps, prepare_real
 from dpfast.trees.noisy_tree import NoisyTree
 
+
+def replaced(fields: Any, **others: Any) -> Any:
+    """A named tuple with other fields."""
+    return fields._replace(**others)
+
+
 FLOAT, DOUBLE, EXTENDED = _native.FLOAT, _native.DOUBLE, _native.EXTENDED
 DOUBLE_DOUBLE, INTEGER, TABLE = _native.DOUBLE_DOUBLE, _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED

@@ -129,8 +129,9 @@ class Bound:
             if any(column.null_count for column in rows.columns):
                 raise DTypeError(f"{', '.join(self.plan.columns):.200} must hold no nulls")
             found = self.plan.histogram(rows, self._domain(), self.chooser)
-            live = np.flatnonzero(found.counts)
-            counts = found.counts[live]
+            counts = np.asarray(found.counts)
+            live = np.flatnonzero(counts)
+            counts = counts[live]
             if self.plan.known:
                 return pa.table([live // BLOCK, live % BLOCK, counts], schema=self.schema)
             keys = columns_of(found.keys[live], self.plan.types)

@@ -24,6 +24,7 @@ from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
+from dpfast.release.counts import refuse_less, sealing
 from dpfast.release.key import ID_LENGTH, Key, KeyFile, ReleaseKey, encode, release_key
 from dpfast.release.seal import (
     BUCKETS,
@@ -178,6 +179,7 @@ class Ledger:
                 f"mechanism must be one of dpfast's, not {type(mechanism).__name__}; for others there is spend"
             )
         again = parameters.flag("resume", resume)
+        refuse_less(values, mechanism)
         mechanism._check_options(options)  # noqa: SLF001
         if key is None:
             charge = self._charge("" if label is None else label, *mechanism._terms(options))  # noqa: SLF001
@@ -192,7 +194,7 @@ class Ledger:
                 f"key must be left out for a {type(mechanism).__name__}, which draws anew at every call"
             )
         public = mechanism._inputs(options.get("clamp"), options.get("missing"))  # noqa: SLF001
-        about = release_key(key)._naming(public.named())  # noqa: SLF001
+        about = release_key(sealing(key, values))._naming(public.named())  # noqa: SLF001
         charge = self._charge(about.label, mechanism.guarantee, mechanism.metadata())
         self._look(about, mechanism, charge, resume=again)
         reserve = partial(self._reserve, resume=again)

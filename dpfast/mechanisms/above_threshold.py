@@ -13,6 +13,7 @@ from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.release.counts import refuse_less
 
 DRAWS = 64  # noise for so many answers at a time
 
@@ -88,6 +89,7 @@ class AboveThreshold(OneAnswer):
     def _release(self, answers: Iterable[int], charge: Callable[[], None] | None = None, /) -> int | None:
         """charge: what a ledger does before the first answer is read, or it raises."""
         of_threshold, of_answer = self._noise
+        refuse_less(answers, self)
         try:
             given = iter(answers)
         except TypeError:

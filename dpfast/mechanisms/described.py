@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpfast import _native
 from dpfast.errors import DTypeError
 from dpfast.privacy.record import Record
+from dpfast.privacy.sensitivity import refuse_less
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from dpfast.privacy.guarantee import Guarantee
+    from dpfast.privacy.sensitivity import Sensitivity
 
 
 class Described(Record):
@@ -61,6 +63,10 @@ class Payable(Described, ABC):
     def _terms(self, _: Mapping[str, Any], /) -> tuple[Guarantee, dict[str, object]]:
         """What a release with these options spends, and what a ledger writes of it."""
         return self.guarantee, self.metadata()
+
+    def _refuse_less(self, change: Sensitivity) -> None:
+        """Refuse counts that one unit changes so. Raises: ParameterError (its noise hides less)."""
+        refuse_less(change, *(getattr(self, name, None) for name in ("sensitivity", "adjacency", "unit")))
 
     @abstractmethod
     def _release(self, values: Any, charge: Callable[..., None] | None = None, /) -> Any:

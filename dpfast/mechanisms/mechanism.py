@@ -22,6 +22,7 @@ from dpfast.privacy.inputs import NOTHING, Inputs, inputs
 from dpfast.privacy.parameters import flag, probability, step_of_losses, whole
 from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
 from dpfast.release.blocks import Blocks
+from dpfast.release.counts import origin_of, refuse_less, sealing
 from dpfast.release.digits import reader
 from dpfast.release.engine import (
     SMALL,
@@ -363,12 +364,17 @@ class Releasing(Mechanism, Payable):
             and no_key
             and constant_time is False
             and self._most_cells is None
+            and type(values) is np.ndarray
+            and (values.base is None or origin_of(values) is None)
+            and (out is None or origin_of(out) is None)
         ):
-            if type(values) is np.ndarray and values.dtype is LONG_LONG:
+            if values.dtype is LONG_LONG:
                 values = values.view(INT64)
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found if found.ndim or out is not None else found[()]
+        if key is not None:
+            key = sealing(key, values)
         return self._release(
             values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume, columns
         )  # fmt: skip
@@ -431,6 +437,7 @@ class Releasing(Mechanism, Payable):
             }  # fmt: skip
             return other(lambda cells, **of: self._release(cells, charge, **of), values, options)
         _refuse_columns(columns)
+        refuse_less(values, self)
         job = self._job(values, out, dtype, lower, upper, public)
         self._check_cells(job.counts.size)
         constant_work, plan = self._plan(job.counts.size, constant_time)

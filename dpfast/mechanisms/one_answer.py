@@ -10,7 +10,7 @@ from dpfast.mechanisms.described import Payable
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real
-from dpfast.privacy.sensitivity import Sensitivity, in_norm
+from dpfast.privacy.sensitivity import Sensitivity, in_norm, refuse_less
 
 UNKNOWN = "sensitivity must be known in a single answer: Sensitivity(l0, linf), or a number"
 
@@ -48,6 +48,11 @@ class OneAnswer(Payable):
             )
         warn_if_weak("epsilon", exact_epsilon)
         self._keep(epsilon=exact_epsilon, sensitivity=linf, monotonic=one_way, adjacency=adjacency, unit=unit)
+
+    def _refuse_less(self, change: Sensitivity) -> None:
+        refuse_less(change, self.sensitivity, self.adjacency, self.unit, norm="linf")
+        if self.monotonic and not change.one_way:
+            raise ParameterError("monotonic must be False for these counts: one unit may move them both ways")
 
     @property
     def guarantee(self) -> Guarantee:

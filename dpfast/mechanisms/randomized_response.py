@@ -20,6 +20,7 @@ from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
+from dpfast.release.counts import refuse_less
 from dpfast.statistics import lower_bound, upper_bound
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class RandomizedResponse(Payable):
     def _release(self, answers: npt.ArrayLike, charge: Callable[[], None] | None = None, /) -> npt.NDArray[Any]:
         """charge: what a ledger does once the answers are found right, or it raises."""
         array = plain_array("answers", answers, "integers or bools")
+        refuse_less(array, self)
         if array.dtype.kind not in ("iub" if self.categories == 2 else "iu") or array.dtype.itemsize > 8:
             raise DTypeError(
                 f"answers must be integers{' or bools' if self.categories == 2 else ''}, not {array.dtype}"

@@ -40,6 +40,7 @@ from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon
 from dpfast.privacy.parameters import Real, given, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array
+from dpfast.release.counts import refuse_less
 
 Scores: TypeAlias = npt.NDArray[Any]
 LEAST_RATE, MOST_RATE = Fraction(1, 2**900), Fraction(2**900)
@@ -126,6 +127,7 @@ class Selection(OneAnswer, ABC):
         """charge: what a ledger does once the scores are found right, or it raises."""
         many = 1 if k is None else whole("k", k, 1)
         array = plain_array("scores", scores, "integers, float64 or float32")
+        refuse_less(array, self)
         if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8 or array.dtype == np.float16:
             raise DTypeError(f"scores must be integers, float64 or float32, not {array.dtype}")
         if array.ndim != 1 or array.size == 0:

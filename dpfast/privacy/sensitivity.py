@@ -415,12 +415,18 @@ def in_norm(
 
 
 def refuse_less(
-    change: Sensitivity, stated: Real | Sensitivity | None, adjacency: str | None, unit: str | None
+    change: Sensitivity,
+    stated: Real | Sensitivity | None,
+    adjacency: str | None,
+    unit: str | None,
+    *,
+    norm: str = "l1",
 ) -> None:
     """Called before a mechanism's noise hides this change in counts.
 
-    stated, adjacency, unit: the mechanism's own. The sensitivity may be in L1 alone. Each figure
-        that it states must be at least that of the change. So no change that can be is beyond it.
+    stated, adjacency, unit: the mechanism's own. The sensitivity may be a number in one norm alone.
+        Each figure that it states must be at least that of the change. So no change that can be is
+        beyond it.
     Raises: ParameterError (also for private keys).
     """
     change.refuse_private_keys()
@@ -429,7 +435,7 @@ def refuse_less(
     for name, given in (("adjacency", adjacency), ("unit", unit)):
         if given != getattr(change, name):
             raise ParameterError(f"{name} must be that of the counts, {getattr(change, name)!r:.60}, got {given!r:.60}")
-    figures = {name: getattr(stated, name) for name in FIGURES} if isinstance(stated, Sensitivity) else {"l1": stated}
+    figures = {name: getattr(stated, name) for name in FIGURES} if isinstance(stated, Sensitivity) else {norm: stated}
     for name, figure in figures.items():
         least = getattr(change, name)
         if figure is not None and figure < least:

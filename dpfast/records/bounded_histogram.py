@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from dpfast import kernels
 from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import Real, shown, whole
-from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, refuse_less
+from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
 from dpfast.records.amounts import Amounts, Grid, grid
 from dpfast.records.places import (
     Finder,
@@ -33,10 +33,15 @@ from dpfast.records.places import (
 )
 from dpfast.release.arrays import INT64_ENDS
 from dpfast.release.columns import CHUNK, Column, Integers, column
+from dpfast.release.counts import BoundedCounts, Origin, bounded
 from dpfast.release.key import Chooser, Key, ReleaseKey, warn_insecure
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
+    from dpfast.mechanisms.described import Payable
+    from dpfast.mechanisms.selection import Selection
+    from dpfast.records.partitions import Thresholded
+    from dpfast.trees.noisy_tree import NoisyTree
 
 LONG = 1 << 10  # rows that one unit has in one partition: a sort of these is worth a call
 OUTSIDE = ("drop", "refuse")
@@ -70,9 +75,33 @@ class Terms(NamedTuple):
     key: str | None
 
 
+class Rows(Origin):
+    """What counts of rows know of themselves."""
+
+    def __init__(self, keys: npt.NDArray[Any], sensitivity: Sensitivity, terms: Terms | None) -> None:
+        super().__init__(sensitivity)
+        self.keys, self.terms = keys, terms
+
+    def named(self, key: ReleaseKey) -> dict[str, str]:
+        """What they were counted with, and their keys if these are public."""
+        found = {"adjacency": self.sensitivity.adjacency, "unit": self.sensitivity.unit}
+        if self.sensitivity.keys == "public":
+            found["domain"] = json.dumps(self.keys.tolist(), ensure_ascii=False)
+        if self.terms is None:
+            return found
+        if self.terms.key is None:  # a later try would choose anew, and tell of caps
+            raise ParameterError("key must be that of the choice of rows, too: bounded_histogram(…, key=key)")
+        caps, bounds = zip(CAPS, self.terms.caps, strict=True), self.terms.bounds
+        found |= {name: str(cap) for name, cap in caps if cap is not None}
+        if bounds is not None:
+            step = bounds.granularity
+            found |= {"lower": str(bounds.lower * step), "upper": str(bounds.upper * step), "granularity": str(step)}
+        return found if self.terms.key == key.id else {**found, "chooser": self.terms.key}
+
+
 class _Counted(NamedTuple):
     keys: npt.NDArray[Any]
-    counts: npt.NDArray[np.int64]
+    counts: BoundedCounts
     sensitivity: Sensitivity
 
 
@@ -82,7 +111,10 @@ class BoundedHistogram(_Counted):
     keys: the domain in its order; or without a domain the keys that occur, sorted, which are as
         private as the counts. Integers; or an array of objects: texts, or of several columns
         tuples.
-    counts: int64, one for each key, before any noise; sums in steps of `granularity`.
+    counts: int64, one for each key, before any noise; sums in steps of `granularity`. The array is
+        read-only and knows its sensitivity. So do views, copies and pickles of it or of a part:
+        whatever releases them refuses to hide less than one unit can change in so many cells.
+        `np.array(counts)` is a plain copy, which nothing guards (docs/records.md).
     sensitivity: the change that the noise must hide, in the same steps. `release` adds noise that
         hides it.
     terms: what parts must share to be `merged`.
@@ -93,7 +125,29 @@ class BoundedHistogram(_Counted):
     <BoundedHistogram: keys and counts, not private yet, ...>
     """
 
-    terms: Terms | None = None
+    def __new__(
+        cls, keys: npt.NDArray[Any], counts: npt.NDArray[Any], sensitivity: Sensitivity, terms: Terms | None = None
+    ) -> Self:
+        return super().__new__(cls, keys, bounded(counts, Rows(keys, sensitivity, terms)), sensitivity)
+
+    @classmethod
+    def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]  # behind _replace
+        return cls(*iterable)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.terms)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read a pickle by an earlier version, which kept the terms by themselves."""
+        self._rows.terms = state["terms"]
+
+    @property
+    def _rows(self) -> Rows:
+        return cast("Rows", self.counts.origin)
+
+    @property
+    def terms(self) -> Terms | None:
+        return self._rows.terms
 
     @property
     def granularity(self) -> Fraction:
@@ -130,33 +184,63 @@ class BoundedHistogram(_Counted):
         """
         if not isinstance(mechanism, Releasing):
             raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
-        made: Any = mechanism  # its sensitivity may be a number
-        refuse_less(self.sensitivity, made.sensitivity, made.adjacency, made.unit)
-        if isinstance(key := options.get("key"), ReleaseKey) and key.terms is None:  # else who counted has named them
-            if self.terms is not None and self.terms.key is None:  # a later try would choose anew, and tell of caps
-                raise ParameterError("key must be that of the choice of rows, too: bounded_histogram(…, key=key)")
-            options["key"] = key._naming(self._named(key))  # noqa: SLF001
-        if ledger is None:
-            return mechanism.release(self.counts, **options)
+        return mechanism.release(self.counts, **options) if ledger is None else self._paid(ledger, mechanism, options)
+
+    def _paid(self, ledger: Ledger, mechanism: Payable, options: dict[str, Any]) -> Any:
         from dpfast.ledger import Ledger  # late, because SQLite takes a while
 
         if not isinstance(ledger, Ledger):
             raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
         return ledger.release(mechanism, self.counts, **options)
 
-    def _named(self, key: ReleaseKey) -> dict[str, str]:
-        """The terms of a seal: the parameters that it was counted with, and its keys."""
-        names = self.keys.tolist()
-        found = {"adjacency": self.sensitivity.adjacency, "unit": self.sensitivity.unit}
-        found["domain"] = json.dumps(names, ensure_ascii=False)
-        if self.terms is None:
-            return found
-        caps, bounds = zip(CAPS, self.terms.caps, strict=True), self.terms.bounds
-        found |= {name: str(cap) for name, cap in caps if cap is not None}
-        if bounds is not None:
-            step = bounds.granularity
-            found |= {"lower": str(bounds.lower * step), "upper": str(bounds.upper * step), "granularity": str(step)}
-        return found if self.terms.key in (None, key.id) else {**found, "chooser": self.terms.key}
+    def select(self, selection: Selection, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
+        """`selection.select(counts, **options)`: a place in the domain, or k of them.
+
+        ledger: charged before the noise is drawn: `ledger.release(selection, counts, **options)`.
+        Raises: as release, and as the selection's select.
+        Privacy: spends what the selection says; with k, `selection.picks(k)`.
+
+        >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+        >>> found = dpfast.bounded_histogram(["Oslo"] * 500, range(500), **caps)
+        >>> place = found.select(dpfast.PermuteAndFlip(epsilon=1, sensitivity=found.sensitivity))
+        >>> found.keys[place]
+        'Oslo'
+        """
+        from dpfast.mechanisms.selection import Selection  # late, because it takes intervals
+
+        if not isinstance(selection, Selection):
+            raise DTypeError(f"selection must be one of dpfast's, not {type(selection).__name__}")
+        return selection.select(self.counts, **options) if ledger is None else self._paid(ledger, selection, options)
+
+    def tree(self, **options: Any) -> NoisyTree:
+        """`dpfast.tree(counts, sensitivity=sensitivity, **options)`: sums over ranges of keys.
+
+        options: those of `tree`: epsilon, delta, rho, branching, levels, ledger, key and so on.
+        Raises, privacy: as of `tree`.
+
+        >>> caps = {"domain": range(100), "max_partitions": 1, "max_per_partition": 1}
+        >>> ages = dpfast.bounded_histogram([30, 71, 30], [1, 2, 3], **caps)
+        >>> ages.tree(epsilon=1).estimates[0].shape
+        (100,)
+        """
+        from dpfast.trees.release import tree  # late, for a kernel of its own
+
+        return tree(self.counts, sensitivity=self.sensitivity, **options)
+
+    def thresholded(self, **options: Any) -> Thresholded:
+        """`dpfast.thresholded(keys, counts, sensitivity=sensitivity, **options)`: frequent keys.
+
+        options: those of `thresholded`: epsilon, delta, noise, ledger, key and so on.
+        Raises, privacy: as of `thresholded`.
+
+        >>> caps = {"max_partitions": 1, "max_per_partition": 1}
+        >>> words = dpfast.bounded_histogram(["tea"] * 500, range(500), **caps)
+        >>> words.thresholded(epsilon=1, delta="1e-9").keys.tolist()
+        ['tea']
+        """
+        from dpfast.records.partitions import thresholded  # late, as most counts are of known keys
+
+        return thresholded(self.keys, self.counts, sensitivity=self.sensitivity, **options)
 
     @staticmethod
     def merged(parts: Iterable[BoundedHistogram]) -> BoundedHistogram:
@@ -201,9 +285,14 @@ class BoundedHistogram(_Counted):
         names, places = _in_common([part.keys for part in found], public=first.sensitivity.keys == "public")
         ends = INT64_ENDS
         counts = _totals(
-            places.astype(np.uint64), np.concatenate([part.counts for part in found]), 63, names.size, ends, 1
+            places.astype(np.uint64),
+            np.concatenate([np.asarray(part.counts) for part in found]),
+            63,
+            names.size,
+            ends,
+            1,
         )
-        return _made(names, counts, first.sensitivity, first.terms)
+        return BoundedHistogram(names, counts, first.sensitivity, first.terms)
 
     def __repr__(self) -> str:
         """Shows no key, no count and no number of keys, because none of them is private yet."""
@@ -330,15 +419,7 @@ def bounded_histogram(
     ):
         raise DTypeError("keys and domain must be both of integers or both of strings")
     counts = _counted(known, Finder(rows_keys, known), rows_ids, amounts, terms, chooser, refuse=outside == "refuse")
-    return _made(known.names(), counts, sensitivity, terms)
-
-
-def _made(
-    keys: npt.NDArray[Any], counts: npt.NDArray[np.int64], sensitivity: Sensitivity, terms: Terms
-) -> BoundedHistogram:
-    made = BoundedHistogram(keys, counts, sensitivity)
-    made.terms = terms
-    return made
+    return BoundedHistogram(known.names(), counts, sensitivity, terms)
 
 
 # ------------------------------------------------------------------ parameters

@@ -24,12 +24,16 @@ from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real, exact_real, power_of_two, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.arrays import ENDS, plain_array
+from dpfast.release.counts import bounded_total
 
 Bits: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 
 class FixedPointSum(NamedTuple):
-    """A sum in steps that is not private yet, and the change that the noise must hide."""
+    """A sum in steps that is not private yet, and the change that the noise must hide.
+
+    total: an int that knows its sensitivity: a mechanism that was made for less refuses it.
+    """
 
     total: int
     sensitivity: Sensitivity
@@ -132,7 +136,7 @@ def fixed_point_sum(
     if absent and missing is None:
         raise ParameterError("values must hold no NaN, unless missing= gives a public number that stands for it")
     least, most = ENDS["i", 8]
-    return FixedPointSum(min(max(total, least), most), sensitivity)
+    return FixedPointSum(bounded_total(min(max(total, least), most), sensitivity), sensitivity)
 
 
 def on_grid(lower: Real, upper: Real, granularity: Real, missing: Real | None) -> _Steps:

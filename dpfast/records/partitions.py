@@ -24,9 +24,10 @@ from dpfast.privacy.gaussian_threshold import Norms
 from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.record import ratio, written
-from dpfast.privacy.sensitivity import Sensitivity, across_parts
+from dpfast.privacy.sensitivity import Sensitivity, across_parts, refuse_less
 from dpfast.privacy.threshold import least_threshold
 from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
+from dpfast.release.counts import origin_of, sealing
 from dpfast.release.key import encode, release_key
 from dpfast.release.names import Names
 
@@ -245,17 +246,17 @@ def thresholded(
     law = withholding(noise)(epsilon, delta, sensitivity, pre_threshold=pre_threshold)
     showing = law.showing
     _check_payment(ledger, label, key, parameters.flag("resume", resume))
-    among, under = whole("buckets", buckets, 1), None if key is None else release_key(key)
+    among, under = whole("buckets", buckets, 1), None if key is None else release_key(sealing(key, counts))
     if among > MOST_BUCKETS:
         raise ParameterError(f"buckets must be at most 2**32, got {parameters.shown(buckets)}")
     if ledger is None:
-        names, present = _read(keys, counts)
+        names, present = _read(keys, counts, sensitivity)
     else:
         if under is not None:
             ledger.expect(under, law, resume=resume)
         called = label or "" if under is None else under.label
         with ledger._recording(law, called, unpaid=under is None):  # noqa: SLF001  the ledger's own door
-            names, present = _read(keys, counts)
+            names, present = _read(keys, counts, sensitivity)
     if under is not None:
         noisy = _sealed(law, present, names, under, ledger, among, resume)
     elif ledger is not None:
@@ -266,6 +267,21 @@ def thresholded(
     return Thresholded(_of_their_own(names[shown]), noisy[shown], showing.threshold, law.guarantee)
 
 
+def _refuse_less(counts: CountArray, stated: Sensitivity) -> None:
+    """Refuse counts that one unit changes by more. Raises: ParameterError.
+
+    The threshold hides what keys a unit has alone, and the noise what it changes.
+    """
+    found = origin_of(counts)
+    if found is None:
+        return
+    change = found.change(counts.size).with_public_keys()
+    refuse_less(change, stated, stated.adjacency, stated.unit)
+    for name, most, given in zip(Norms._fields, alone(change), alone(stated), strict=True):
+        if given < most:
+            raise ParameterError(f"sensitivity must be of contributions with {name} of at least {most}, got {given}")
+
+
 def withholding(noise: str) -> Any:
     """The class of this name. Raises: ParameterError."""
     if not isinstance(noise, str) or noise not in NOISE:
@@ -273,7 +289,7 @@ def withholding(noise: str) -> Any:
     return NOISE[noise]
 
 
-def _read(keys: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _read(keys: npt.ArrayLike, counts: npt.ArrayLike, stated: Sensitivity) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The keys that are there, in their order, and their counts.
 
     Both are copies, because another thread may write the caller's arrays meanwhile.
@@ -281,7 +297,9 @@ def _read(keys: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[npt.NDArray[Any],
     if isinstance(keys, (list, tuple)):
         keys = np.fromiter(keys, object, len(keys))  # else tuples of one length would be rows
     names = plain_array("keys", keys, "keys that sort", None if hasattr(keys, "dtype") else object).copy()
-    values = integer_array("counts", counts).copy()
+    values = integer_array("counts", counts)
+    _refuse_less(values, stated)
+    values = values.copy()
     if names.ndim != 1 or values.shape != names.shape:
         raise ParameterError("keys and counts must have one dimension and equal lengths")  # how many is private
     if values.size and values.min() < 0:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy.inputs import NOTHING, Ends, Inputs
 from dpfast.privacy.parameters import Real, exact_real, given, shown, two_to, whole
+from dpfast.release.counts import origin_of
 
 CountArray: TypeAlias = npt.NDArray[np.integer[Any]]
 RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -210,6 +211,8 @@ def check_out(name: str, array: npt.NDArray[Any], out: npt.NDArray[Any], dtype: 
     rule, as_array, as_dtype = (
         (REALS, real_array, real_dtype) if array.dtype.kind == "f" else (INTEGERS, integer_array, integer_dtype)
     )
+    if origin_of(out) is not None:
+        raise ParameterError("out must be an array of its own, not of counts that are not private yet")
     if not isinstance(out, np.ndarray) or as_array("out", out) is not out:
         raise DTypeError(f"out must be a plain NumPy array of {rule}")
     if dtype is not None and as_dtype(dtype) != out.dtype:

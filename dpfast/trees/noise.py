@@ -89,6 +89,12 @@ class TreeNoise(Payable):
         """What all levels spend together."""
         return self.spent
 
+    def _refuse_less(self, change: Sensitivity) -> None:
+        for level, mechanism in enumerate(self.levels):
+            if mechanism is not None:
+                sums, leaves = self.shape.sizes[level], self.shape.most_leaves(level)
+                mechanism._refuse_less(change.of_sums(sums, leaves))  # noqa: SLF001
+
     @property
     def variances(self) -> list[float | None]:
         """Those of the levels; of Gaussian noise sigma^2, which is a little more."""

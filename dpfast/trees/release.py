@@ -13,6 +13,7 @@ from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.privacy.parameters import Real, flag, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.blocks import BLOCK
+from dpfast.release.counts import refuse_less, sealing
 from dpfast.release.key import release_key
 from dpfast.trees.noise import TreeNoise, checked, shares_of, wiped_on_errors
 from dpfast.trees.noisy_tree import NoisyTree
@@ -98,8 +99,9 @@ def tree(
     )
     shares = shares_of(shape, weights, workload, root=flag("root", root))
     noise = TreeNoise(shape, sensitivity, epsilon, delta, rho, shares)
+    refuse_less(leaves, noise)
     if key is not None:
-        secret = release_key(key)._naming(shape.terms)  # noqa: SLF001  the names of groups are public
+        secret = release_key(sealing(key, counts))._naming(shape.terms)  # noqa: SLF001  the names of groups are public
         noisy = _sealed(noise, leaves, secret, ledger, resume=again)
     elif ledger is not None:
         noisy = ledger.release(noise, leaves, label=label, threads=threads)

@@ -35,7 +35,7 @@ MUTANTS = [
            "test_jobs.py -k 'order_of_rows or changed_while'"),
     Mutant("another domain is taken for the stage's", "dpfast/jobs/tasks.py", "if data is None or sha256(data).hexdigest() != digest:", "if data is None:",
            "test_jobs.py -k that_was_replaced"),
-    Mutant("keys without a count leave the worker", "dpfast/jobs/tasks.py", "            live = np.flatnonzero(found.counts)\n", "            live = np.arange(len(found.counts))\n",
+    Mutant("keys without a count leave the worker", "dpfast/jobs/tasks.py", "            live = np.flatnonzero(counts)\n", "            live = np.arange(len(counts))\n",
            "test_jobs.py"),
     Mutant("a part may have another type than the others", "dpfast/jobs/keys.py", "    if form(other) not in (form(one), pa.null()):", "    if False:",
            "test_jobs.py -k two_types"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("the names of a tree's groups are not sealed", "dpfast/trees/release.py", "release_key(key)._naming(shape.terms)", "release_key(key)",
+    Mutant("the names of a tree's groups are not sealed", "dpfast/trees/release.py", "release_key(sealing(key, counts))._naming(shape.terms)", "release_key(sealing(key, counts))",
            "test_trees.py -k names_of_groups"),
     Mutant("the names of a tree's higher groups are not sealed", "dpfast/trees/shape.py", "enumerate(self.names)", "enumerate(self.names[:2])",
            "test_trees.py -k names_of_groups"),

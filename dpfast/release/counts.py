@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts that are not private yet, and know by how much one unit can change them.
+
+They keep it as long as NumPy keeps the same cells: in views and parts, copies, other types, pickles
+and columns that look at their memory. Arithmetic makes plain arrays, whose sensitivity is another.
+No array is known by its address: what says so is the array itself, or who owns its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from dpfast.privacy.sensitivity import Sensitivity
+    from dpfast.release.key import ReleaseKey
+
+SAME_CELLS = "copy", "__copy__", "__deepcopy__", "astype", "__getitem__", "take", "reshape", "ravel", "flatten"
+
+
+class Origin:
+    """What counts know of themselves: what noise must hide, and how they were counted."""
+
+    def __init__(self, sensitivity: Sensitivity) -> None:
+        self.sensitivity = sensitivity
+
+    def named(self, _: ReleaseKey, /) -> Mapping[str, str]:
+        """The terms of a seal of these counts.
+
+        Raises: ParameterError (this key must not seal them).
+        """
+        return {}
+
+    def change(self, cells: int) -> Sensitivity:
+        """By how much one unit can change so many of the cells, never more than all of them.
+
+        How many keys occur is private, so counts of private keys are taken whole.
+        """
+        whole = self.sensitivity
+        if whole.keys == "private" or whole.contributes is None or whole.l0 is None or cells >= whole.l0:
+            return whole
+        return whole.of_sums(max(cells, 1), 1)
+
+
+class BoundedTotal(int):
+    """One count or sum. Arithmetic makes plain numbers."""
+
+    origin: Origin | None = None
+
+
+def bounded_total(value: int, sensitivity: Sensitivity) -> BoundedTotal:
+    made = BoundedTotal(value)
+    made.origin = Origin(sensitivity)
+    return made
+
+
+class BoundedCounts(np.ndarray[Any, np.dtype[np.int64]]):
+    """An array of counts that are not private yet; `bounded` makes one.
+
+    It owns its memory, so it is among the bases of each view, also of a plain one.
+    """
+
+    origin: Origin | None = None  # a view has none: it asks the array that owns the memory
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
+        """What arithmetic makes is plain."""
+        if out:
+            options["out"] = tuple(map(_plain, out))
+        found = getattr(ufunc, method)(*map(_plain, inputs), **options)
+        return found if not out else out[0] if len(out) == 1 else out
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        """What other functions of NumPy make is plain, unless its cells are the same."""
+        found = super().__array_function__(function, types, arguments, options)
+        return _plain(found) if origin_of(found) is None else found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (bounded, (_plain(self), found)) if (found := origin_of(self)) else (_plain, (_plain(self),))
+
+
+def _same_cells(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of arrays whose result has the same cells, or some of them."""
+
+    @wraps(method)
+    def keeping(self: BoundedCounts, *arguments: Any, **options: Any) -> Any:
+        found = method(self, *arguments, **options)
+        if not isinstance(found, BoundedCounts):  # a number
+            return found
+        if type(found.base) is np.ndarray:  # cells at places: a plain view would look at this base
+            found = np.ndarray.copy(found)
+        if origin_of(found) is None:
+            found.origin = origin_of(self)
+        return found
+
+    return keeping
+
+
+for _name in SAME_CELLS:
+    setattr(BoundedCounts, _name, _same_cells(getattr(np.ndarray, _name)))
+
+
+def bounded(counts: npt.NDArray[Any], origin: Origin) -> BoundedCounts:
+    """A copy that nobody writes."""
+    made = BoundedCounts(counts.shape, counts.dtype)
+    made[...] = counts
+    made.origin = origin
+    made.flags.writeable = False
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, BoundedCounts) else value
+
+
+def origin_of(values: Any) -> Origin | None:
+    """What values know of themselves, or the array that owns their memory does; else None."""
+    while isinstance(values, (np.ndarray, memoryview)):
+        if isinstance(values, BoundedCounts) and values.origin is not None:
+            return values.origin
+        values = values.obj if isinstance(values, memoryview) else values.base
+    return values.origin if isinstance(values, BoundedTotal) else None
+
+
+def refuse_less(values: Any, mechanism: Any) -> None:
+    """Refuse counts whose change the mechanism's noise does not hide.
+
+    Raises: ParameterError. It depends on public numbers alone.
+    """
+    found = origin_of(values)
+    if found is not None:
+        mechanism._refuse_less(found.change(np.size(values)))  # noqa: SLF001  the counts' own door
+
+
+def sealing(key: Any, values: Any) -> Any:
+    """The key whose seal names how these counts were counted, unless who counted has named it."""
+    found = origin_of(values)
+    if found is None:
+        return key
+    from dpfast.release.key import ReleaseKey  # late, because most releases have no key
+
+    if not isinstance(key, ReleaseKey) or key.terms is not None:
+        return key
+    return key._naming(found.named(key))  # noqa: SLF001
