@@ -95,6 +95,7 @@ GOOD: dict[str, Any] = {
     "RandomizedResponse.release.answers": [0, 1, 1], "RandomizedResponse.two_coin.epsilon": None,
     "RandomizedResponse.two_coin.probability": 0.5, "Sensitivity.keys": "public", "Sensitivity.l1": None, "bounded_histogram.domain": None,
     "bounded_histogram.values": None, "bounded_histogram.granularity": None, "max_contributions": 2,
+    "BoundedHistogram.select.selection": dpfast.NoisyMax(1, 1),
     "BoundedHistogram.merged.parts": lambda: [bounded(key=dpfast.Key.from_bytes(bytes(range(32))).derive("q"))],
     "clip.lower": 0, "mean.noise": [MECHANISM] * 2, "variance.noise": [MECHANISM] * 3, "sums": [9, 5], "squares": [30, 20],
     **{f"{figure}.{name}": value for figure in ("mean", "variance") for name, value in {"counts": [3, 4], "lower": 0, "upper": 8, "granularity": 1}.items()},

@@ -31,6 +31,7 @@ QUICK = {
     "test_small_worlds": "noisy_counts.*|the_key.*|counts_that.*",
     "test_randomized_response": "planted_words.*|undecided.*|coins.*|no_entropy.*|nothing_private.*|the_rho.*|a_row.*",
     "test_bounded_histogram": "siphash.*|keys_of_the_choice|.*small_world.*",
+    "test_bounded_counts": "every_door.*|each_door.*|a_part.*|counts_of_private.*|no_release.*|a_sum.*|a_histogram.*",
     "test_bounded_rows": "rows_in_all.*|every_small_world.*|planted.*|parts.*|bad.*",
     "test_fixed_point_sum": "rounded_as.*|saturates.*|up_to.*|sensitivity.*|a_float_sum.*",
     "test_trees": "nodes_lie.*|sums.*|small_worlds.*|planted_the.*|each_level.*|estimates_are.*|cdf_and.*|equal_rem.*|shares.*|bad.*",

@@ -106,7 +106,8 @@ class Selection(OneAnswer, ABC):
         """The index of the candidate selected; or with k those of the k best, in their order.
 
         scores: one dimension, not empty: integers or finite float64 or float32, taken exactly. One
-            unit of privacy changes each by at most `sensitivity`, *as doubles*.
+            unit of privacy changes each by at most `sensitivity`, *as doubles*. Counts of
+            bounded_histogram refuse a smaller one.
         k: how many, at most as many as there are candidates. No index comes twice.
         Raises: DTypeError, ParameterError; EntropyError. Nothing of the scores is in a message.
         Privacy: spends epsilon at every call; with k what picks(k) says, k epsilon.

@@ -212,7 +212,8 @@ def thresholded(
     counts: integers, one for each key, not negative. A key with a count of 0 counts as absent.
     epsilon, delta: a float by its shortest decimal. Every call spends them.
     sensitivity: a Sensitivity. It says in how many keys (l0), by how much in each (linf) and by how
-        much in all (l1) one unit of privacy changes the counts.
+        much in all (l1) one unit of privacy changes the counts. Those of bounded_histogram refuse a
+        smaller one.
     ledger: charged before the noise is drawn. label: for its history, without a key.
     key, resume: as of a mechanism's release: the same noise and the same keys for the same input,
         in whatever order it comes, and one charge. Equal keys of another dtype are another input if

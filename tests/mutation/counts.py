@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 COUNTS, TESTS = "dpfast/release/counts.py", "test_bounded_counts.py -k "
-ARRAYS = TESTS + "'each_door and mechanism.py'"
+ARRAYS = TESTS + "'each_door and mechanism'"
 MUTANTS = [
     Mutant("a mechanism releases counts by less noise", "dpfast/mechanisms/mechanism.py", "        refuse_less(values, self)\n", "", ARRAYS),
     Mutant("a plain view of counts is released by less noise", "dpfast/mechanisms/mechanism.py", "(values.base is None or origin_of(values) is None)", "True", ARRAYS),
