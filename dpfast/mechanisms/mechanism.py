@@ -366,8 +366,8 @@ class Releasing(Mechanism, Payable):
             and constant_time is False
             and self._most_cells is None
             and type(values) is np.ndarray
-            and (values.base is None or origin_of(values) is None)
-            and (out is None or origin_of(out) is None)
+            and (values.base is None or origin_of(values.base) is None)
+            and (out is None or (type(out) is np.ndarray and out.base is None) or origin_of(out) is None)
         ):
             if values.dtype is LONG_LONG:
                 values = values.view(INT64)

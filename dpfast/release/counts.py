@@ -118,11 +118,16 @@ def _plain(value: Any) -> Any:
 
 def origin_of(values: Any) -> Origin | None:
     """What values know of themselves, or the array that owns their memory does; else None."""
-    while isinstance(values, (np.ndarray, memoryview)):
-        if isinstance(values, BoundedCounts) and values.origin is not None:
+    while values is not None:
+        if type(values) is np.ndarray:  # first, as it is the usual one
+            values = values.base
+        elif isinstance(values, (BoundedCounts, BoundedTotal)) and values.origin is not None:
             return values.origin
-        values = values.obj if isinstance(values, memoryview) else values.base
-    return values.origin if isinstance(values, BoundedTotal) else None
+        elif isinstance(values, (np.ndarray, memoryview)):
+            values = values.obj if isinstance(values, memoryview) else values.base
+        else:
+            return None
+    return None
 
 
 def refuse_less(values: Any, mechanism: Any) -> None:
