@@ -423,6 +423,8 @@ def test_a_tree_is_refused_for_its_sums_alone() -> None:
     with pytest.raises(ParameterError, match="must be made for l1 of at least 2, got one for 1"):
         dpfast.tree(pair, epsilon=1, branching=2, root=True, sensitivity=stated)
     dpfast.tree(pair, epsilon=1, branching=2, sensitivity=stated)  # no noise, and no number, of the sum
+    one = histogram(max_partitions=1, max_per_partition=1, adjacency="substitution")
+    one.tree(epsilon=1, branching=2, root=True)  # the total moves by less than the leaves in all
     tree = dpfast.tree(counts, epsilon=1, branching=3, sensitivity=Sensitivity(3, 1))
     assert tree.estimates[0].size == CELLS
 
