@@ -312,8 +312,8 @@ class Releasing(Mechanism, Payable):
                 or, for a mechanism on reals, float64 or float32, finite unless `missing` is given.
                 A Series of pandas or Polars, a Polars expression, an Array of pyarrow or a tensor
                 on the CPU gives one of its kind (docs/adapters.md). So does a frame, with `columns`
-                or if it is a crosstab of pandas, whose rows have labels. Counts of bounded_histogram are
-                refused if the mechanism was made for less than one unit can change in them.
+                or if it is a crosstab of pandas, whose rows have labels. Counts of
+                bounded_histogram are refused if the mechanism was made for a smaller change.
             out: where to write, of the shape of values, or values itself. After a failure it holds
                 zeros, so values in place are lost. It is untouched if no key could be had, or if a
                 real value is refused in place or under a key.

@@ -57,7 +57,8 @@ def tree(
         the rows are sorted by the highest level, then by the next. Both are public.
     sensitivity: of the *leaves*: Sensitivity(l0, linf), or (l1=). What a unit contributes to
         several leaves meets above them. A sum moves by up to l0 linf, and each level gets noise for
-        its own sensitivity (`Sensitivity.of_sums`). Counts of bounded_histogram refuse a smaller one.
+        its own sensitivity (`Sensitivity.of_sums`). Counts of bounded_histogram refuse a smaller
+        one.
     epsilon: for discrete Laplace noise; epsilon and delta, or rho, for discrete Gaussian noise. The
         budget of *all* levels. epsilon and delta are met through rho of zCDP.
     weights: the levels' shares of the budget, from the leaves to the root; 0 for a level without
