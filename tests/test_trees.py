@@ -109,11 +109,13 @@ CONTRIBUTED = list(itertools.product((1, 2, 3), (1, 2), (None, 1, 2, 3), ("add-r
 
 
 def contributions(l0: int, linf: int, l1: int | None, signed: bool, leaves: int) -> Iterator[np.ndarray]:
-    values = range(-linf if signed else 0, linf + 1)
-    for v in itertools.product(values, repeat=leaves):
-        size = [abs(x) for x in v]
-        if sum(x > 0 for x in size) <= l0 and (l1 is None or sum(size) <= l1):
-            yield np.array(v)
+    values = [x for x in range(-linf if signed else 0, linf + 1) if x]
+    for n in range(min(l0, leaves) + 1):
+        for at, by in itertools.product(itertools.combinations(range(leaves), n), itertools.product(values, repeat=n)):
+            if l1 is None or sum(map(abs, by)) <= l1:
+                v = np.zeros(leaves)
+                v[list(at)] = by
+                yield v
 
 
 SMALL = {"two and one": named(3, [[0, 0, 1]]), "three and one": named(4, [[0, 0, 0, 1]]), "two and two": regular(4, 2)}
@@ -186,6 +188,99 @@ def test_small_worlds_never_pass_the_budget(adjacency, root) -> None:
     if adjacency == "add-remove":
         assert epsilon == pytest.approx(1)  # reached: both rows in one key
         assert rho == pytest.approx(0.5)
+
+
+UNEQUAL = [Fraction(1), Fraction(1, 3), Fraction(5)]
+
+
+def figures_of_moves(shape: Shape, l0: int, linf: int, l1: int | None, adjacency: str) -> list[np.ndarray]:
+    """What every neighbour moves each level by: in all, and squared. A row a neighbour, each once."""
+    sums = np.array([members(shape) @ v for v in contributions(l0, linf, l1, False, shape.leaves)], int)
+    moves = (
+        sums
+        if adjacency == "add-remove"
+        else np.unique((sums[:, None] - sums[None]).reshape(-1, sums.shape[1]), axis=0)
+    )
+    levels = [abs(moves[:, a:b]) for a, b in itertools.pairwise(shape.offsets)]
+    return [np.unique(np.array([(each**power).sum(1) for each in levels]).T, axis=0) for power in (1, 2)]
+
+
+def worst_of(noise: TreeNoise, figures: list[np.ndarray]) -> Fraction:
+    """The most that the levels' noise costs together, exactly."""
+    laplace = isinstance(noise.levels[0], dpfast.DiscreteLaplace)
+    costs: list[Any] = [
+        0 if law is None else law.epsilon / law.sensitivity if laplace else 1 / (2 * law.sigma_squared)
+        for law in noise.levels
+    ]
+    return max(sum(n * cost for n, cost in zip(row, costs, strict=True)) for row in figures[not laplace].tolist())
+
+
+FULL = {"2": regular(2, 2), "4": regular(4, 2), "8": regular(8, 2), "9 by 3": regular(9, 3), "16 by 4": regular(16, 4)}
+
+
+@pytest.mark.parametrize("shape", FULL.values(), ids=FULL)
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+def test_all_levels_together_cost_the_budget_and_no_less(shape, adjacency) -> None:
+    """Every pair of neighbours of a whole tree: the worst reaches the budget, and none passes it."""
+    for (l0, linf), root, by_epsilon in itertools.product(((1, 1), (1, 3), (2, 1)), (False, True), (True, False)):
+        budget = (Fraction(1), None) if by_epsilon else (None, Fraction(1))
+        change = Sensitivity(l0, linf, adjacency=adjacency)
+        noise = TreeNoise(shape, change, budget[0], None, budget[1], shares_of(shape, None, None, root=root))
+        assert worst_of(noise, figures_of_moves(shape, l0, linf, None, adjacency)) == 1
+        assert (noise.guarantee.epsilon if by_epsilon else noise.guarantee.rho) == 1
+        known = noise.guarantee if adjacency == "add-remove" else noise.guarantee.add_remove
+        alone = worst_of(noise, figures_of_moves(shape, l0, linf, None, "add-remove"))
+        assert (known.epsilon if by_epsilon else known.rho) == alone
+
+
+UNEVEN = {**SMALL, "five by three": regular(5, 3), "a forest": SHAPES["a forest"], "two": FULL["2"]}
+
+
+def mean_loss(rate: float, moved: np.ndarray) -> np.ndarray:
+    """Of discrete Laplace noise on cells that move so far, from its law."""
+    k = np.arange(-400, 401)
+    law = math.tanh(rate / 2) * np.exp(-rate * abs(k))
+    of = np.array([(law * rate * (abs(k - d) - abs(k))).sum() for d in range(int(abs(moved).max()) + 1)])
+    return np.asarray(of[abs(moved)].sum(1))
+
+
+@pytest.mark.parametrize("shape", UNEVEN.values(), ids=UNEVEN)
+@pytest.mark.parametrize(("l0", "linf", "l1"), [(1, 2, None), (2, 1, None), (2, 2, 3), (3, 1, None), (4, 1, 3)])
+def test_no_pair_costs_more_than_levels_of_any_shares_state(shape, l0, linf, l1) -> None:
+    """Where no pair reaches every level's figure, and in few cells: epsilon, and both kinds of rho."""
+    change = Sensitivity(l0, linf, l1=l1, adjacency="substitution")
+    figures, top = figures_of_moves(shape, l0, linf, l1, "substitution"), len(shape.sizes) - 1
+    sums = np.array([members(shape) @ v for v in contributions(l0, linf, l1, False, shape.leaves)], int)
+    moves = np.unique(abs((sums[:, None] - sums[None]).reshape(-1, sums.shape[1])), axis=0)
+    for weights in ([1] * (top + 1), *([1] * top + [root] for root in UNEQUAL[1:]), [5] + [1] * top):
+        shares = shares_of(shape, weights, None, root=False)
+        laplace, gaussian = (TreeNoise(shape, change, *given, shares) for given in ((1, None, None), (None, None, 1)))
+        assert worst_of(laplace, figures) <= 1
+        assert worst_of(gaussian, figures) <= 1
+        losses = [
+            mean_loss(float(law.epsilon / law.sensitivity), moves[:, a:b])
+            for law, (a, b) in zip(laplace.levels, itertools.pairwise(shape.offsets), strict=True)
+            if law is not None
+        ]
+        worst = float(np.sum(losses, axis=0).max())
+        assert worst <= float(laplace.guarantee.rho) * (1 + 1e-9)
+        assert float(laplace.guarantee.rho) <= float(dpfast.compose(*laplace.levels).rho)
+        if l0 == 1 and weights == [1] * (top + 1):
+            assert worst == pytest.approx(float(laplace.guarantee.rho), rel=1e-9)
+
+
+def test_levels_that_no_replacement_reaches_together_get_less_noise() -> None:
+    """One that keeps the total leaves the root's share to the levels below."""
+    change = Sensitivity(1, 1, adjacency="substitution")
+    for given, figure in (((1, None, None), "epsilon"), ((None, None, 1), "rho")):
+        for shape, times in ((FULL["2"], Fraction(4, 3)), (FULL["4"], Fraction(3, 2)), (FULL["8"], Fraction(4, 3))):
+            noise = TreeNoise(shape, change, *given, shares_of(shape, None, None, root=True))
+            levels = len(shape.sizes)
+            figures = [getattr(law.guarantee, figure) for law in noise.levels]
+            assert figures == [times / levels] * levels
+    signed = Sensitivity(1, 1, adjacency="substitution", signed=True)  # a leaf and its root move by two
+    noise = TreeNoise(FULL["4"], signed, 1, None, None, shares_of(FULL["4"], None, None, root=True))
+    assert [law.epsilon for law in noise.levels] == [Fraction(1, 3)] * 3
 
 
 def test_planted_the_leaves_sensitivity_at_all_levels(monkeypatch) -> None:

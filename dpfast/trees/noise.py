@@ -1,12 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The noise of a tree: a mechanism for each level, and what all spend together."""
+"""The noise of a tree: a mechanism for each level, and what all spend together.
+
+Under add-remove one unit can reach the worst change of every level at once, so the levels' costs
+add up. A substitution cannot, if contributions are not negative: what stands in place of something
+leaves the total. Let v be what the unit contributes before, w after; x and y their sums, x >= y; t
+the most that a sum can be, that of the root. Level k has sums of v of at most L_k each. With noise
+of its own a cell that moves by d costs g_k(d), convex, 0 at 0: d under Laplace noise, d^2 under
+Gaussian noise, both times a constant. S_k(s) is the most that cells cost that move by at most L_k,
+and by s in all: as many by L_k as s has room for, and one by the rest.
+1. Below the root level k costs at most S_k(x) + S_k(y), for its sums of v and of w are >= 0. The
+   root costs g(x - y). Both grow with x, so let x = t. No level costs more than `both`, what its
+   own sensitivity says of a substitution. `one` is S_k(t), what it says under add-remove.
+2. Let u = g(t - y)/g(t), for the g of the noise: of the root's cost a part u is left. Then S_k(y)
+   <= (1 - u) S_k(t). Cells that move by y in all and others by t - y are among those of S_k(t), so
+   S_k(y) + S_k(t - y) <= S_k(t). And S_k(s)/g(s) never grows with s, so S_k(t - y) >= u S_k(t). It
+   is 1 for g(d) = d. For d^2 and s = (q + r) L_k, 0 <= r < 1, it is (q + r^2)/(q + r)^2 times a
+   constant, and its slope in r is 2 q (r - 1)/(q + r)^3 times one, which is <= 0.
+3. So all levels together cost at most the largest, over 0 <= u <= 1, of
+       u root + sum over the others of min(both, one + (1 - u) one).
+   It is a concave function whose slope changes where a level reaches `both`: the largest is at such
+   a u, at 0 (the lowest common ancestor of what v and w touch is the root, which keeps its total)
+   or at 1 (y = 0, a unit that is there or not). A lower ancestor keeps more sums, and costs less.
+4. The rho of Laplace noise is its mean loss, which is convex, and neither d nor d^2 (privacy/
+   laplace.py). With u = (t - y)/t the root costs at most the part u. Level k costs at most S_k(t) +
+   y g_k(L_k)/L_k, so there the second `one` is t g_k(L_k)/L_k, for the floors of t and L_k.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +44,13 @@ from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.integer import IntegerMechanism
-from dpfast.privacy import parameters
+from dpfast.privacy import laplace, parameters
 from dpfast.privacy.composition import compose
 from dpfast.privacy.gaussian import rho_of
 from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import unwritten, written
-from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import Cells, Sensitivity
 from dpfast.release.arrays import ENDS, INT64, CountArray, integer_array
 from dpfast.release.seal import Levels
 from dpfast.trees.shape import Shape
@@ -71,15 +98,22 @@ class TreeNoise(Payable):
             total = rho_of(total, exact_delta)
         changes = [sensitivity.of_sums(size, shape.most_leaves(level)) for level, size in enumerate(shape.sizes)]
         parts = shares(changes, gaussian)
+        cost = most([_of_share(part, change, gaussian=gaussian) for part, change in zip(parts, changes, strict=True)])
         made = [
             None
             if part == 0
-            else DiscreteGaussian.from_zcdp(total * part / sum(parts), change)
+            else DiscreteGaussian.from_zcdp(total * part / cost, change)
             if gaussian
-            else DiscreteLaplace(total * part / sum(parts), change)
+            else DiscreteLaplace(total * part / cost, change)
             for part, change in zip(parts, changes, strict=True)
         ]
         spent = compose(*(each for each in made if each is not None))
+        if _replaces(sensitivity):
+            about: Any = {"adjacency": spent.adjacency, "unit": spent.unit, "add_remove": spent.add_remove}
+            if gaussian:
+                spent = Guarantee(rho=total, **about)
+            else:
+                spent = Guarantee(total, **about)._with_rho(partial(_rho, made, changes))  # noqa: SLF001
         if delta is not None:
             spent = _known_for(spent, epsilon, delta)
         self._keep(spent=spent, sensitivity=sensitivity, levels=tuple(made), shape=shape)
@@ -167,6 +201,58 @@ def wiped_on_errors(nodes: npt.NDArray[np.int64]) -> Iterator[None]:
     except BaseException:
         nodes.fill(0)
         raise
+
+
+# ------------------------------------------------------------------ what levels cost together
+
+
+class Cost(NamedTuple):
+    """What a level costs at most: of one contribution, of another beside it, and of both."""
+
+    one: Fraction
+    other: Fraction
+    both: Fraction
+
+
+NO_COST = Cost(Fraction(0), Fraction(0), Fraction(0))
+
+
+def most(costs: list[Cost]) -> Fraction:
+    """The most that levels cost together, the root last: section 3 above."""
+    *levels, root = costs
+    bends = [(each.one + each.other - each.both) / each.other for each in levels if each.other]
+
+    def cost(u: Fraction) -> Fraction:
+        return sum((min(each.both, each.one + (1 - u) * each.other) for each in levels), u * root.one)
+
+    return max(map(cost, [Fraction(0), Fraction(1), *(u for u in bends if 0 < u < 1)]))
+
+
+def _replaces(sensitivity: Sensitivity) -> bool:
+    """Whether what one unit contributes, >= 0, may stand in place of something."""
+    return sensitivity.adjacency == "substitution" and not sensitivity.signed
+
+
+def _of_share(part: Fraction, change: Sensitivity, *, gaussian: bool) -> Cost:
+    """Of a level whose noise is for so much of the budget."""
+    if not _replaces(change):
+        return Cost(part, Fraction(0), part)
+    added: Any = change.add_remove
+    ratio = added.l2_squared / change.l2_squared if gaussian else added.l1 / change.l1
+    return Cost(part * ratio, part * ratio, part)
+
+
+def _rho(made: list[Any], changes: list[Sensitivity]) -> Fraction:
+    """That of all levels of Laplace noise: section 4 above."""
+    total: Any = changes[-1].l1
+
+    def cost(level: DiscreteLaplace, change: Any) -> Cost:
+        furthest = Cells(1, change.linf)
+        far = laplace.rho(level.epsilon / level.sensitivity, (furthest,), integers=True)
+        added: Any = level.guarantee.add_remove
+        return Cost(added.rho, math.floor(total) * far / max(1, math.floor(change.linf)), level.guarantee.rho)
+
+    return most([cost(each, change) if each else NO_COST for each, change in zip(made, changes, strict=True)])
 
 
 # ------------------------------------------------------------------ shares of the budget

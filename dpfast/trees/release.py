@@ -66,6 +66,7 @@ def tree(
     workload: instead, public ranges (begin, end) of leaves, an array (m, 2): the shares that make
         their mean variance least, before least squares.
     root: whether the total gets noise of its own. Without it the total is estimated from below.
+        Under substitution it costs less than its share: what replaces something keeps the total.
     threads: as of a mechanism's release; one under a key.
     ledger: charged once, before any noise is drawn. label: for its history, without a key.
     key, resume: as of a mechanism's release. Each level is a column of one seal, which names the
