@@ -2,7 +2,8 @@
 """Releases that an earlier version began, and its pickles: what this version makes of them.
 
 `python tests/kept.py` wrote tests/vectors/kept once, with commit 8ab3011: inputs, a key, a ledger
-that has paid for each release here, the stages of jobs, digests of what was released, and pickles.
+for each adjacency that has paid for the releases here, the stages of jobs, digests of what was
+released, and pickles.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Home:
         self.folder, self.resume = folder, resume
         self.key = dpfast.KeyFile(folder / "visits.key")
         self.ledger = dpfast.Ledger(folder / "budget.db")
+        self.exchanged = dpfast.Ledger(folder / "exchanged.db")  # under substitution
 
     def paid(self, label: str) -> dict[str, Any]:
         return {"key": self.key.derive(label), "ledger": self.ledger, "resume": self.resume}
@@ -106,6 +108,22 @@ def threshold(home: Home) -> bytes:
     return repr([list(found.keys), list(found.counts)]).encode()
 
 
+def gaussian(home: Home, label: str, **caps: int) -> bytes:
+    found = dpfast.thresholded(
+        SHOPS, [40 * n for n in COUNTS], epsilon=1, delta=1e-6, sensitivity=dpfast.Sensitivity(3, 3, keys="private", **caps),
+        noise="gaussian", **home.paid(label),
+    )  # fmt: skip
+    return repr([list(found.keys), list(found.counts)]).encode()
+
+
+def exchanged(home: Home, label: str, **how: Any) -> bytes:
+    change = dpfast.Sensitivity(1, 1, adjacency="substitution")
+    found = dpfast.tree(
+        COUNTS, branching=3, sensitivity=change, **how, **{**home.paid(label), "ledger": home.exchanged}
+    )
+    return repr(levels_of(found)).encode()
+
+
 def histogram(home: Home, label: str = "histogram", **how: Any) -> bytes:
     rows, paid = people(), home.paid(label)
     counted = dpfast.bounded_histogram(
@@ -147,7 +165,13 @@ CASES: dict[str, Callable[[Home], bytes]] = {
     "frame": frame,
     "tree by branching": lambda home: grown(home, "branching", branching=3),
     "tree by levels": lambda home: grown(home, "levels", levels=list(AREAS)),
+    "tree with a total": lambda home: grown(home, "total", branching=3, root=True),
+    "tree by substitution": lambda home: exchanged(home, "exchanged", epsilon=1),
+    "tree by substitution, with a total": lambda home: exchanged(home, "exchanged total", epsilon=1, root=True),
+    "tree by substitution, gaussian": lambda home: exchanged(home, "exchanged rho", epsilon=1, delta=1e-6, root=True),
     "threshold": threshold,
+    "gaussian threshold": lambda home: gaussian(home, "gaussian"),
+    "gaussian threshold, l1": lambda home: gaussian(home, "gaussian l1", l1=5),
     "histogram": histogram,
     **{
         f"{end}{how}": lambda home, end=end, words=words: privatize(home, end, *words)
@@ -171,7 +195,8 @@ def begun(folder: Path) -> Home:
     shutil.copytree(VECTORS, folder, dirs_exist_ok=True)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o700 if path.is_dir() else 0o600)
-    dpfast.Ledger.upgrade(folder / "budget.db")
+    for name in ("budget.db", "exchanged.db"):
+        dpfast.Ledger.upgrade(folder / name)
     return Home(folder, resume=True)
 
 
@@ -214,6 +239,7 @@ def make(folder: Path) -> None:
     (folder / "visits.key").touch(0o600)
     (folder / "visits.key").write_bytes(sha256(b"releases that are kept").digest())
     dpfast.Ledger(folder / "budget.db", **BUDGET, create=True)
+    dpfast.Ledger(folder / "exchanged.db", **BUDGET, adjacency="substitution", create=True)
     table = pa.table({"shop": SHOPS[::-1], "note": ["ab"[i % 2] for i in range(N)], "n": COUNTS})
     pq.write_table(table, folder / "in.parquet")
     (folder / "folder").mkdir()
@@ -235,7 +261,8 @@ def make(folder: Path) -> None:
     (folder / "released.json").write_text(json.dumps(digests, indent=2) + "\n")
     things = objects()
     (folder / "objects.pickle").write_bytes(pickle.dumps({name: pickle.dumps(each) for name, each in things.items()}))
-    (folder / "budget.db.lock").unlink()
+    for lock in folder.glob("*.lock"):
+        lock.unlink()
     (folder / "objects.json").write_text(
         json.dumps({name: told(each) for name, each in things.items()}, indent=2) + "\n"
     )

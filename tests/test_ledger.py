@@ -268,7 +268,7 @@ def test_another_mechanism_is_said_whatever_the_values_are(ledger) -> None:
     key, tenth = release_key("hours"), Laplace(Decimal("0.1"), 1)
     ledger.release(tenth, np.zeros(2), key=key)
     for values in ([0.5, 0.5], [np.nan, 0.5]):
-        with pytest.raises(KeyReuseError, match="with other parameters of laplace: go on"):
+        with pytest.raises(KeyReuseError, match=r"with other parameters of laplace \(epsilon\): go on"):
             ledger.release(Laplace(Decimal("0.2"), 1), values, key=key, resume=True)
     with pytest.raises(KeyReuseError, match="with another kind, array, not table"):
         ledger.expect(key, {"hours": tenth}, resume=True)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import pickle
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -20,7 +22,16 @@ from fresh import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import delta_of, gaussian_delta, gaussian_law, most_shown, neighbours, shown_with
+from worlds import (
+    delta_of,
+    delta_of_keys,
+    gaussian_delta,
+    gaussian_law,
+    gaussian_shown,
+    most_shown,
+    neighbours,
+    shown_with,
+)
 
 import dpfast
 from dpfast import (
@@ -40,7 +51,7 @@ from dpfast.privacy.gaussian import discrete_delta
 from dpfast.privacy.gaussian_threshold import Norms, least_sigma
 from dpfast.privacy.gaussian_threshold import least_threshold as gaussian_threshold
 from dpfast.privacy.threshold import least_threshold
-from dpfast.records.partitions import NOISE
+from dpfast.records.partitions import NOISE, changed
 from dpfast.testing import fixed_key
 
 USUAL = {"epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)}
@@ -254,6 +265,73 @@ def test_gaussian_thresholds_of_rows_in_all(l1) -> None:
                 y = tuple(a + b for a, b in zip(x, counts, strict=True))
                 assert gaussian_delta(x, y, law, 1, made.threshold) <= delta
                 assert gaussian_delta(y, x, law, 1, made.threshold) <= delta
+
+
+@functools.cache
+def changes_of_keys(l0: int, linf: int, l1: int, adjacency: str, below: tuple[int, ...]) -> frozenset[Any]:
+    """All that one unit can do to keys whose other units' counts are among `below`."""
+    one = [v for v in itertools.product(range(linf + 1), repeat=2 * l0) if sum(v) <= l1 and sum(map(bool, v)) <= l0]
+    others = one if adjacency == "substitution" else [(0,) * 2 * l0]
+    found = set()
+    for before in itertools.combinations_with_replacement(below, 2 * l0):
+        for v, w in itertools.product(one, others):
+            pairs = tuple(sorted((n + a, n + b) for n, a, b in zip(before, v, w, strict=True) if a != b))
+            found |= {pairs, tuple(sorted((b, a) for a, b in pairs))}
+    return frozenset(found - {()})
+
+
+@pytest.mark.parametrize("pre_threshold", [1, 4])
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize(("l0", "linf", "l1"), [(1, 1, 1), (1, 2, 2), (2, 1, 2), (2, 2, 3)])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_no_world_of_keys_passes_delta(noise, l0, linf, l1, adjacency, pre_threshold) -> None:
+    """Keys of nobody else, at the edge of the pre-threshold, below T, above it; both directions."""
+    change = Sensitivity(l0, linf, l1=l1, adjacency=adjacency, keys="private")
+    made = NOISE[noise](1, "0.01", change, pre_threshold=pre_threshold)
+    reach = 60
+    law = gaussian_law(made.sigma_squared, reach) if noise == "gaussian" else made.pmf(np.arange(-reach, reach + 1))
+    top = made.threshold + 2 + linf + reach
+    shows = functools.cache(lambda count: gaussian_shown(count, law, made.threshold, pre_threshold, top))
+    below = (0, pre_threshold - 1, 6, made.threshold + 2) if l0 == 1 else (0, pre_threshold - 1, made.threshold + 2)
+    worlds = changes_of_keys(l0, linf, l1, adjacency, tuple(sorted(set(below))))
+    worst = max(delta_of_keys(pairs, shows, 1.0) for pairs in worlds)
+    assert 0.003 < worst <= 0.01 * (1 + 1e-7)  # losses are rounded
+
+
+CAPS = [(l0, linf, l1) for l0, linf in itertools.product((2, 3), (3, 4)) for l1 in range(linf, l0 * linf + 1)]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "adjacency", "caps"),
+    [(1, "0.01", "add-remove", CAPS), (4, "1e-5", "add-remove", CAPS[::3]), (2, "1e-3", "substitution", CAPS[::4])],
+    ids=["one", "four", "substitution"],
+)
+def test_no_cap_raises_a_gaussian_threshold(epsilon, delta, adjacency, caps) -> None:
+    """However much lower bounds are; sigma is at most a tenth above the least."""
+    found = {}
+    for l0, linf, l1 in caps:
+        change = Sensitivity(l0, linf, l1=l1, adjacency=adjacency)
+        made = gaussian(change, epsilon, delta)
+        least = least_sigma(Fraction(epsilon), Fraction(delta), changed(change))
+        assert least**2 <= made.sigma_squared <= (least * Fraction(11, 10)) ** 2
+        found[l0, linf, l1] = made.threshold
+    for low, high in itertools.permutations(caps, 2):
+        if all(a <= b for a, b in zip(low, high, strict=True)):
+            assert found[low] <= found[high], (low, high)
+
+
+@pytest.mark.parametrize(
+    ("caps", "adjacency", "threshold"),
+    [((3, 3, 5), "add-remove", 95), ((3, 3, None), "add-remove", 113), ((4, 2, 6), "add-remove", 78),
+     ((2, 2, 2), "substitution", 63), ((2, 3, 4), "add-remove", 86), ((2, 4, 4), "add-remove", 86)],
+)  # fmt: skip
+def test_gaussian_thresholds_with_caps(caps, adjacency, threshold) -> None:
+    """At (1, 1e-6). With l1 = 5 beside three keys of three it was 152, and 113 without."""
+    made = gaussian(Sensitivity(*caps[:2], l1=caps[2], adjacency=adjacency))
+    assert made.threshold == threshold
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made
+    assert again.threshold == threshold  # found from its sigma alone
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

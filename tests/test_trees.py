@@ -194,7 +194,7 @@ UNEQUAL = [Fraction(1), Fraction(1, 3), Fraction(5)]
 
 
 def figures_of_moves(shape: Shape, l0: int, linf: int, l1: int | None, adjacency: str) -> list[np.ndarray]:
-    """What every neighbour moves each level by: in all, and squared. A row a neighbour, each once."""
+    """What every neighbour moves each level by, in all and squared. A row a neighbour."""
     sums = np.array([members(shape) @ v for v in contributions(l0, linf, l1, False, shape.leaves)], int)
     moves = (
         sums
@@ -221,7 +221,7 @@ FULL = {"2": regular(2, 2), "4": regular(4, 2), "8": regular(8, 2), "9 by 3": re
 @pytest.mark.parametrize("shape", FULL.values(), ids=FULL)
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
 def test_all_levels_together_cost_the_budget_and_no_less(shape, adjacency) -> None:
-    """Every pair of neighbours of a whole tree: the worst reaches the budget, and none passes it."""
+    """Every pair of neighbours of a whole tree: the worst reaches the budget, none passes it."""
     for (l0, linf), root, by_epsilon in itertools.product(((1, 1), (1, 3), (2, 1)), (False, True), (True, False)):
         budget = (Fraction(1), None) if by_epsilon else (None, Fraction(1))
         change = Sensitivity(l0, linf, adjacency=adjacency)
@@ -237,7 +237,7 @@ UNEVEN = {**SMALL, "five by three": regular(5, 3), "a forest": SHAPES["a forest"
 
 
 def mean_loss(rate: float, moved: np.ndarray) -> np.ndarray:
-    """Of discrete Laplace noise on cells that move so far, from its law."""
+    """The mean loss of discrete Laplace noise on cells that move so far, from its law."""
     k = np.arange(-400, 401)
     law = math.tanh(rate / 2) * np.exp(-rate * abs(k))
     of = np.array([(law * rate * (abs(k - d) - abs(k))).sum() for d in range(int(abs(moved).max()) + 1)])
@@ -247,7 +247,7 @@ def mean_loss(rate: float, moved: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("shape", UNEVEN.values(), ids=UNEVEN)
 @pytest.mark.parametrize(("l0", "linf", "l1"), [(1, 2, None), (2, 1, None), (2, 2, 3), (3, 1, None), (4, 1, 3)])
 def test_no_pair_costs_more_than_levels_of_any_shares_state(shape, l0, linf, l1) -> None:
-    """Where no pair reaches every level's figure, and in few cells: epsilon, and both kinds of rho."""
+    """Where no pair reaches every level's figure, and in few cells: epsilon, both kinds of rho."""
     change = Sensitivity(l0, linf, l1=l1, adjacency="substitution")
     figures, top = figures_of_moves(shape, l0, linf, l1, "substitution"), len(shape.sizes) - 1
     sums = np.array([members(shape) @ v for v in contributions(l0, linf, l1, False, shape.leaves)], int)

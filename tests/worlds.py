@@ -15,6 +15,7 @@ import tiers
 
 HALF = Fraction(1, 2)
 World = tuple[int, ...]
+World2 = tuple[tuple[int, int], ...]
 Law = Callable[[World], Sequence[Fraction]]
 
 # Texts that a reader may take for one, for several or for none: numbers, spaces, accents, breaks.
@@ -250,6 +251,18 @@ def gaussian_delta(
             one, other = (gaussian_shown(count, law, threshold, least, top) for count in (a, b))
             p, q = np.multiply.outer(p, one).ravel(), np.multiply.outer(q, other).ravel()
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+def delta_of_keys(pairs: World2, shows: Callable[[int], npt.NDArray[np.float64]], epsilon: float) -> float:
+    """sup over S of P_x(S) - e^epsilon P_y(S), by the loss's law. pairs: both counts of keys."""
+    losses, masses = np.zeros(1), np.ones(1)
+    for a, b in pairs:
+        p, q = shows(a), shows(b)
+        both = (p > 0) & (q > 0)
+        losses = np.add.outer(losses, np.log(p[both]) - np.log(q[both])).ravel()
+        losses, at = np.unique(np.round(losses, 9), return_inverse=True)
+        masses = np.bincount(at.ravel(), np.multiply.outer(masses, p[both]).ravel())
+    return float(1 - masses.sum() + (masses * -np.minimum(np.expm1(epsilon - losses), 0)).sum())
 
 
 def delta_of_move(change: World, epsilon: float, sigma_squared: float, reach: int = 40) -> float:

@@ -279,7 +279,7 @@ class Ledger:
             terms = kept.terms if key.terms is None else joined(key.terms, also)
             columns = records(by_column(mechanism))
             like = kept._replace(kind=kind, columns=columns, terms=terms)  # shape and domain are not known yet
-            must_be_alike(key.label, where, like.unlike(kept) or self._dearer(found, charge))
+            must_be_alike(key.label, where, like.unlike(kept, by_column(mechanism)) or self._dearer(found, charge))
             there.append(kept)
 
         self._recall(key)

@@ -23,14 +23,20 @@ keys are on one side. The bound for i = 0 covers j = 0, too: sup(f - t g) is con
 The keys of both: a neighbour changes at most l0 keys, by l1 in all. Let j + i of these be new, by 1
 or more each. So at most l0 - j - i are moved, by l1 - j - i in all. Two cells moved by c and d are
 no easier to tell than one moved by c + d (dpfast/privacy/gaussian.py, 3). So join them while c + d
-<= linf. That says there how many are left at most.
+<= linf. That says there how many are left at most. Any bound above linf holds, too, and may leave
+fewer cells: by 4 in all and 3 in each there are two cells by 3, or one by 4. The bound with the
+least sum of squares is taken for all j and i, so a lower linf never has a larger one. What is taken
+for a sigma decides T: under a key, another T comes with another sigma, which its stream names.
 
 What new keys have: from c to c + 1 the probability p rises by P(X = T - c - 1), which grows with c
 < T. So -ln(1 - p(c)) is convex, and worst_counts (dpfast/privacy/threshold.py) holds for this law.
 
-sigma is the least for which the noise alone is (epsilon, delta)-DP. A larger one would leave more
-of delta to the threshold, and its threshold is higher all the same: for epsilon 1, delta 1e-6 and
-l0 = 4, 10, 50 it is 44, 71, 166 for the least sigma, and 45, 72, 168 for one that is 1 % larger.
+sigma is the least for which the noise alone is (epsilon, delta)-DP, or up to a tenth more, if a
+threshold is lower then: the bound is proved for each sigma and T by itself. With more noise T
+mostly rises, though more of delta is left to it. For epsilon 1, delta 1e-6 and l0 = 4, 10, 50 it is
+44, 71, 166 for the least sigma, and 45, 72, 168 for one that is 1 % larger. But where l1 is below
+l0 linf, the cells that are left beside a new key may be as bad as without it. Then the least sigma
+leaves next to nothing to the threshold: at l0 = linf = 3 and l1 = 5 two cells by 3 stood for both.
 
 A pre-threshold tau hides counts below tau, too. Then a key of both that is hidden in x may have tau
 - 1 there, so a new key has up to tau - 1 more in y than the unit contributes. T is tau - 1 higher,
@@ -44,7 +50,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from dpfast.errors import ParameterError
 from dpfast.exact import Ball, ball, rounded_up
@@ -54,6 +60,8 @@ from dpfast.privacy.parameters import shown
 from dpfast.privacy.threshold import worst_counts
 
 MOST = 2**62  # a threshold that counts of 64 bits reach
+MOST_SIGMA = Fraction(10**9)  # the mechanism's own
+STEPS = [Fraction(n, 100) for n in (100, 101, 102, 103, 105, 110)]  # times the least sigma
 
 
 class Norms(NamedTuple):
@@ -71,6 +79,18 @@ class Norms(NamedTuple):
         linf = min(self.linf, total)
         return joined(self.l0 - new, linf, total), linf
 
+    @property
+    def closest(self) -> Norms:
+        """The same by linf, or by the bound above it that leaves a lesser sum of squares."""
+        l0, linf, total = self
+        bounds = {linf, *(max(linf, _leaves(n, total)) for n in range(1, min(joined(*self), linf)))}
+        return self._replace(linf=min(bounds, key=lambda most: joined(l0, most, total) * most**2))
+
+
+def _leaves(cells: int, total: int) -> int:
+    """The least bound at which no more cells than this are left that cannot be joined."""
+    return min(2 * (total // (cells + 1)) + 1, 2 * ((total + 1) // (cells + 1)))
+
 
 def _delta(epsilon: Fraction, cells: int, linf: int, sigma_squared: Fraction) -> float:
     """The delta of noise on so many cells, none included; epsilon may be below 0."""
@@ -84,10 +104,27 @@ def least_sigma(epsilon: Fraction, delta: Fraction, changed: Norms) -> Fraction:
 
     Raises: ParameterError (none is enough).
     """
-    cells, linf = changed.without(0)
+    cells, linf = changed.closest.without(0)
     return calibrate(
         lambda squared: _delta(epsilon, cells, linf, squared), delta, start=max(1e-3, linf * math.sqrt(cells))
     )
+
+
+def least_noise(
+    epsilon: Fraction, delta: Fraction, changed: Norms, alone: Norms, *, one_side: bool
+) -> tuple[Fraction, int]:
+    """The sigma, of the least and some a little larger, that has the least threshold; and that.
+
+    If thresholds are equal, it is the least sigma. Arguments and errors: see least_threshold.
+    """
+    least, found = least_sigma(epsilon, delta, changed), None
+    for step in STEPS:
+        sigma = min(least * step, MOST_SIGMA)
+        most = MOST if found is None else found[1] - 1
+        threshold = _least_upto(most, epsilon, delta, sigma**2, changed, alone, one_side=one_side)
+        if threshold is not None:
+            found = sigma, threshold
+    return found or _refuse(delta, changed)
 
 
 def least_threshold(
@@ -99,12 +136,34 @@ def least_threshold(
         whether only one of two neighbours has new keys.
     Raises: ParameterError (no T is enough).
     """
-    law = DiscreteGaussian(sigma_squared)
+    found = _least_upto(MOST, epsilon, delta, sigma_squared, changed, alone, one_side=one_side)
+    return _refuse(delta, changed) if found is None else found
+
+
+def _refuse(delta: Fraction, changed: Norms) -> NoReturn:
+    raise ParameterError(
+        f"delta must be one that a threshold reaches beside noise on {changed.l0} keys, got {shown(delta)}: "
+        "bound what a unit contributes to fewer keys"
+    )
+
+
+def _least_upto(
+    most: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    sigma_squared: Fraction,
+    changed: Norms,
+    alone: Norms,
+    *,
+    one_side: bool,
+) -> int | None:
+    """The least T above linf, and not above `most`, whose bound is at most delta, if one is."""
+    law, closest = DiscreteGaussian(sigma_squared), changed.closest
     either = range(1) if one_side else range(alone.l0 + 1)
 
     @cache
     def moved(new: int, epsilon: Fraction) -> float:
-        return _delta(epsilon, *changed.without(new), sigma_squared)
+        return _delta(epsilon, *closest.without(new), sigma_squared)
 
     def enough(threshold: int) -> bool:
         reached = cache(lambda count: Fraction(math.nextafter(law.upper(threshold - count), 1.0)))  # or less
@@ -126,15 +185,12 @@ def least_threshold(
 
         return within(either, range(alone.l0 + 1))
 
-    step = math.ceil(math.sqrt(sigma_squared))
-    low, high = alone.linf + 1, alone.linf + 1
+    step, low = math.ceil(math.sqrt(sigma_squared)), alone.linf + 1
+    high = min(low, most)
     while not enough(high):
-        if high > MOST:
-            raise ParameterError(
-                f"delta must be one that a threshold reaches beside noise on {changed.l0} keys, got {shown(delta)}: "
-                "bound what a unit contributes to fewer keys"
-            )
-        low, high, step = high + 1, high + step, 2 * step
+        if high == most:
+            return None
+        low, high, step = high + 1, min(high + step, most), 2 * step
     return bisect_left(range(low, high), True, key=enough) + low
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate
 from typing import Any, ClassVar, NoReturn, Self
 
 from dpfast.privacy.formatting import exact as short
@@ -81,6 +82,15 @@ class Record:
         for name, value, how in self._written("words"):
             found |= how(value) if how else {name: short(value) if isinstance(value, Fraction) else str(value)}
         return found
+
+    def _differing(self, numbers: tuple[Any, ...]) -> list[str]:
+        """The fields that differ by the numbers in a stream's name; none if their form does."""
+        mine = [(name, how(value)) for name, value, how in self._written("stream") if how]
+        ends = list(accumulate((len(own) for _, own in mine), initial=0))
+        if len(numbers) != ends[-1]:
+            return []
+        others = (name for (name, own), at in zip(mine, ends, strict=False) if numbers[at : at + len(own)] != own)
+        return [name for name in others if not name.startswith("_")]
 
     def _written(self, where: str) -> list[tuple[str, Any, Callable[[Any], Any] | None]]:
         return [(each.name, vars(self)[each.name], each.metadata.get(where)) for each in self._fields()]

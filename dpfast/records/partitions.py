@@ -143,7 +143,7 @@ class Withholding(Withheld, DiscreteLaplace):
 
 
 class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # delta is a figure here
-    """Discrete Gaussian noise of the least sigma for (epsilon, delta)."""
+    """Discrete Gaussian noise for (epsilon, delta), by the sigma that has the least threshold."""
 
     NAME: ClassVar[str] = "thresholded_gaussian"
     epsilon: Fraction = written(stream=ratio)
@@ -152,9 +152,11 @@ class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # 
         self._keep_terms(delta, sensitivity, pre_threshold)
         exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
         warn_if_weak("epsilon", exact_epsilon)
-        sigma = gaussian_threshold.least_sigma(exact_epsilon, self.delta, changed(sensitivity))
+        sigma, least = gaussian_threshold.least_noise(
+            exact_epsilon, self.delta, changed(sensitivity), self.alone, one_side=sensitivity.one_way
+        )
         super().__init__(sigma, sensitivity=sensitivity.with_public_keys())
-        self._keep(epsilon=exact_epsilon)
+        self._keep(epsilon=exact_epsilon, _least=least)
 
     def _guarantee(self, change: Sensitivity) -> Guarantee:
         """(epsilon, delta), and the rho of the noise but for the same delta, as of Withholding."""
@@ -171,7 +173,7 @@ class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # 
         """That of the guarantee: the law of the noise leaves out the threshold."""
         return self.guarantee.group(size)
 
-    @property
+    @lockfree_property
     def _least(self) -> int:
         change: Any = self.sensitivity
         return gaussian_threshold.least_threshold(
@@ -222,9 +224,10 @@ def thresholded(
         choose it without a look at the data.
 
     noise: "laplace", discrete and of scale l1/epsilon; or "gaussian", discrete and of the least
-        sigma for (epsilon, delta). At (1, 1e-6) Gaussian noise has the lower threshold from three
-        keys a unit on: 44, 71, 166 for l0 = 4, 10, 50, and Laplace noise 60, 156, 854. If l1 is
-        known and far below l0 linf, Laplace noise is the better one.
+        sigma for (epsilon, delta), or one up to a tenth larger whose threshold is lower. At (1,
+        1e-6) Gaussian noise has the lower threshold from three keys a unit on: 44, 71, 166 for l0 =
+        4, 10, 50, and Laplace noise 60, 156, 854. If l1 is known and far below l0 linf, Laplace
+        noise is the better one.
     pre_threshold: counts below it are hidden, too, and the threshold is that much higher, less one.
 
     The threshold is the least T above linf that keeps delta, whatever keys one unit has alone: as

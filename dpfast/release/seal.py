@@ -73,19 +73,22 @@ class Manifest(NamedTuple):
             return self.size[[name for name, _ in self.columns].index(column)]
         return math.prod(self.size)
 
-    def unlike(self, kept: Manifest) -> str:
-        """How a manifest that was kept differs, in words, or nothing. It may have been edited."""
+    def unlike(self, kept: Manifest, mechanisms: Mapping[str, Any] | None = None) -> str:
+        """How a manifest that was kept differs, in words, or nothing. It may have been edited.
+
+        mechanisms: those of the columns here, which name the parameters that differ.
+        """
         if kept.kind != self.kind:
             return f"with another kind, {kept.kind!s:.20}, not {self.kind}"
         if kept.columns != self.columns:
-            return self._unlike_columns(kept)
+            return self._unlike_columns(kept, mechanisms or {})
         if kept.terms != self.terms:
             return self._unlike_terms(kept)
         if (kept.size, kept.domain) != (self.size, self.domain):
             return self._unlike_size(kept)
         return "" if kept == self else "with another manifest"
 
-    def _unlike_columns(self, kept: Manifest) -> str:
+    def _unlike_columns(self, kept: Manifest, mechanisms: Mapping[str, Any]) -> str:
         here, there = ([name for name, _ in of.columns] for of in (self, kept))
         if here != there:
             return f"with the columns {_listed(there)}, not {_listed(here)}"
@@ -95,7 +98,8 @@ class Manifest(NamedTuple):
         of = f" of column {name!r:.60}" if name else ""
         if mine[:1] != other[:1]:
             return f"with another mechanism{of}, {', '.join(map(str, other[:1])):.40}, not {mine[0]}"
-        return f"with other parameters of {mine[0]}{of}"
+        named = mechanisms[name]._differing(other[1:]) if name in mechanisms else []  # noqa: SLF001  its own door
+        return f"with other parameters of {mine[0]}{of}" + (f" ({', '.join(named)})" if named else "")
 
     def _unlike_terms(self, kept: Manifest) -> str:
         here, there = dict(self.terms), dict(kept.terms)
@@ -530,7 +534,7 @@ def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str, unlike: str 
     unlike: what else differs, and is public.
     """
     label = seal.manifest.label
-    must_be_alike(label, where, seal.manifest.unlike(about) or unlike)
+    must_be_alike(label, where, seal.manifest.unlike(about, seal._columns) or unlike)  # noqa: SLF001
     if not hmac.compare_digest(seal.tag, tag):
         raise OtherInputError(
             f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under "

@@ -234,7 +234,7 @@ def _replaces(sensitivity: Sensitivity) -> bool:
 
 
 def _of_share(part: Fraction, change: Sensitivity, *, gaussian: bool) -> Cost:
-    """Of a level whose noise is for so much of the budget."""
+    """What a level costs whose noise is for so much of the budget."""
     if not _replaces(change):
         return Cost(part, Fraction(0), part)
     added: Any = change.add_remove
