@@ -299,6 +299,31 @@ def test_discrete_laplace(epsilon, change, releases, bits) -> None:
         assert composed.get_epsilon_for_delta(delta) <= releases * float(epsilon) + 1e-9  # basic composition
 
 
+@pytest.mark.parametrize("releases", [1, 10, 40])
+@pytest.mark.parametrize(
+    ("sensitivity", "worst"),
+    [
+        (Sensitivity(3, 2, l1=4), (2, 2)),
+        (Sensitivity(2, 3, l1=4), (3, 1)),
+        (Sensitivity(2, 1, adjacency="substitution"), (1, 1, 1, 1)),
+        (Sensitivity(2, 1, adjacency="substitution", cells=3), (1, 1, 1)),
+        (Sensitivity(2, 2, l1=3, adjacency="substitution", signed=True), (4, 2)),
+    ],
+)
+def test_discrete_laplace_in_several_cells(sensitivity, worst, releases, bits) -> None:
+    """Bounds of rows in all, few cells and signed changes: the losses of the worst, to 1e-3."""
+    mechanism, epsilon = DiscreteLaplace(1, sensitivity), F(1)
+    rate = arb(1) / sum(worst)
+    losses = {0: arb(1)}
+    for change in worst:
+        losses = _convolved(losses, lattice_losses((-rate).exp(), change))
+    composed = many(mechanism.privacy_loss_distribution(), releases)
+    for total in (epsilon * releases / 3, epsilon * releases * 2 / 3):
+        exact, slack = delta_of_lattice(losses, rate, releases, total), releases * DOUBLES
+        found = composed.get_delta_for_epsilon(float(total))
+        assert lower(exact) - slack <= found <= upper(exact) * (1 + 1e-3) + slack
+
+
 def laplace_brackets(epsilon, pieces) -> tuple:
     """Losses of Laplace noise moved by epsilon scales: two bounds, on a lattice of epsilon/pieces.
 
