@@ -111,27 +111,17 @@ static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int
     return draw_all(&discrete_gaussian_law, how, start, n, in, out, undecided, n_undecided);
 }
 
-/* Each planted pair is a batch's first. */
-static void rounded_gaussian_float_tier(const dpf_plan *plan, int64_t n, const dpf_planted *planted, dpf_u128 *found,
-                                        uint8_t *decided) {
-    static const double offset[DPF_WORDS];
-    uint32_t words[DPF_WORDS] = {0};
-    int64_t cells[DPF_WORDS];
-    uint8_t undecided[DPF_WORDS];
-    for (int64_t i = 0; i < n; i++) {
-        words[0] = (uint32_t)planted[i].digits[0], words[64] = (uint32_t)planted[i].digits[2];
-        rounded_gaussian_level0(plan, 0, words, offset, cells, undecided);
-        const int at = planted[i].sine ? 64 : 0;
-        decided[i] = !undecided[at];
-        found[i].lo = decided[i] ? (uint64_t)cells[at] : 0;
-        found[i].hi = decided[i] ? (uint64_t)(cells[at] >> 63) : 0;
-    }
-}
-
 static void discrete_gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
                                    dpf_u128 *found, uint8_t *decided) {
-    if (!plan->search.steps && tier == DPF_FLOAT) {
-        rounded_gaussian_float_tier(plan, n, planted, found, decided);
+    for (int64_t i = 0; i < n && tier == DPF_ACCEPTANCE; i++) {
+        const int64_t verdict = accepts(plan, (int64_t)planted[i].digits[0], planted[i].digits[1]);
+        decided[i] = verdict != 0;
+        found[i] = (dpf_u128){verdict == 1, 0};
+    }
+    if (tier == DPF_ACCEPTANCE)
+        return;
+    if (!plan->search.steps && (tier == DPF_LEVEL0 || tier == DPF_FLOAT)) { /* floats have level 0 alone */
+        planted_level0(&rounded_gaussian_law, plan, n, planted, found, decided);
         return;
     }
     if (!plan->search.steps) {

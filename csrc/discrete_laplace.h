@@ -169,6 +169,10 @@ static int64_t discrete_laplace_add(const dpf_release *how, uint64_t start, int6
 static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
                                   dpf_u128 *found, uint8_t *decided) {
     const double digits = digit_count(bits);
+    if (tier == DPF_LEVEL0) {
+        planted_level0(&discrete_laplace_law, plan, n, planted, found, decided);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         const uint64_t first = planted[i].digits[0], then = planted[i].digits[1];
         int64_t low = 0, high = 0;

@@ -17,9 +17,10 @@ enum {
     DPF_EXTENDED = 4,
     DPF_DOUBLE_DOUBLE = 5,
     DPF_INTEGER = 6
-};                               /* tiers in C; the last one is dpfast/exact/ */
-enum { DPF_UNDECIDED = -32768 }; /* in a table */
-enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
+};                                           /* tiers in C; the last one is dpfast/exact/ */
+enum { DPF_LEVEL0 = 7, DPF_ACCEPTANCE = 8 }; /* no tiers: what dpf_tier plants besides */
+enum { DPF_UNDECIDED = -32768 };             /* in a table */
+enum { DPF_INTERRUPTED = 1 };                /* by a signal, and nothing has happened */
 enum {
     DPF_INT64 = 1,
     DPF_UINT64 = 2,
@@ -214,25 +215,29 @@ int dpf_all_finite(int kind, int64_t n, const void *in);
  *         plan->width bits, aligned to the right; level 1, which comes second, 64. The float tier
  *         reads level 0 alone.
  *     Discrete Gaussian with thresholds: digits[0] has the first 64 digits of U.
+ *     DPF_LEVEL0: what a bulk call makes of whole words of level 0, signs included: digits[0]; of a
+ *         pair the radius's, and digits[2] the angle's.
+ *     DPF_ACCEPTANCE: whether a proposal is accepted, digits[0], by w (refine.h), digits[1].
  *     DPF_TABLE: digits[0] is the place in the table. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided);
 
-/* An answer that a build must know: draws of one plan, by the exact tier (known.h). */
+/* An answer that a build must know: outcomes of one plan, by the exact tier (known.h). */
 typedef struct {
     const char *what; /* NULL after the last */
     dpf_plan plan;
-    int32_t tier, bits; /* for planted draws; tier 0: draws start .. start + n - 1 under the key 0, 1, ..., 31 */
-    int32_t constant_work, form; /* form 0: 64 bits a draw, 1: 16, 2: 128 */
+    int32_t tier, bits;         /* those that dpf_tier plants; tier 0: none */
+    const dpf_planted *planted; /* NULL: digits that the check makes up */
+    dpf_release how;            /* without a tier: a release by draws start and on, under the key 0, 1, ..., 31 */
+    uint64_t start;
     int32_t n;
-    uint64_t start, digest;
-    const dpf_planted *planted;
+    uint64_t digest[2]; /* without fma, and with it: builds differ in what a tier decides */
 } dpf_known;
 const dpf_known *dpf_known_answers(void);
 
 /* NULL if an instruction set knows the cipher and these answers, else what it does not know.
  * scratch: DPF_CHECK words. */
-enum { DPF_CHECK = 35000 };
+enum { DPF_CHECK = 52000 };
 const char *dpf_self_check(int isa, const dpf_known *answers, uint64_t *scratch);
 
 /* Set the proofs' floating-point mode: to nearest, no flushing. Return the old, for dpf_leave. */

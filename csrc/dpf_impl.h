@@ -55,6 +55,7 @@ typedef struct {
 /* What one instruction set offers; isa_<name>.c makes it. */
 typedef struct {
     const char *name;
+    int fma;           /* one instruction multiplies and adds */
     int (*runs)(void); /* on this machine */
     int (*counts_zeros)(uint64_t one);
     void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
@@ -142,6 +143,7 @@ void dpf_scrub_law(void);
  * halves how often it decides. So a fill sets its own mode, and restores the host's. */
 #ifdef __x86_64__
 typedef unsigned dpf_fpmode;
+#define DPF_HOSTILE_MODE 0xdfc0 /* upwards, and flush subnormals */
 DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
     const unsigned mode = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr(0x1f80); /* to nearest, no flushing, every exception masked */
@@ -152,6 +154,7 @@ DPF_INLINE void dpf_fp_leave(dpf_fpmode mode) {
 }
 #elif defined(__aarch64__)
 typedef uint64_t dpf_fpmode;
+#define DPF_HOSTILE_MODE 0x1400000
 DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
     uint64_t mode;
     __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
@@ -163,6 +166,7 @@ DPF_INLINE void dpf_fp_leave(dpf_fpmode mode) {
 }
 #else
 typedef int dpf_fpmode;
+#define DPF_HOSTILE_MODE 0
 DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
     return 0;
 }

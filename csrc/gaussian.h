@@ -234,6 +234,10 @@ static int64_t gaussian_add(const dpf_release *how, uint64_t start, int64_t n, c
 static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
                           dpf_u128 *found, uint8_t *decided) {
     (void)bits;
+    if (tier == DPF_LEVEL0) {
+        planted_level0(&gaussian_law, plan, n, planted, found, decided);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         const dpf_planted p = planted[i];
         const uint64_t draw = (uint64_t)p.sine << 6;

@@ -94,6 +94,6 @@ DPF_END
 
 #define DPF_OFFERS(isa_name)                                                                                           \
     {                                                                                                                  \
-        .name = isa_name, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks, .batch_words = batch_words,    \
-        .store = store, .laws = laws                                                                                   \
+        .name = isa_name, .fma = DPF_FMA, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks,                \
+        .batch_words = batch_words, .store = store, .laws = laws                                                       \
     }

@@ -161,6 +161,10 @@ static int64_t laplace_add(const dpf_release *how, uint64_t start, int64_t n, co
 
 static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
                          dpf_u128 *found, uint8_t *decided) {
+    if (tier == DPF_LEVEL0) {
+        planted_level0(&laplace_law, plan, n, planted, found, decided);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         const dpf_planted d = planted[i];
         const uint64_t first = d.digits[0], negative = (uint64_t)d.negative;

@@ -162,6 +162,37 @@ DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
                          : words[slot / 2 * DPF_LANES + lane] >> slot % 2 * 16 & 0xffff;
 }
 
+/* dpf_tier for DPF_LEVEL0, in batches like those of a bulk call. */
+DPF_INLINE void planted_level0(const dpf_law *law, const dpf_plan *plan, int64_t n, const dpf_planted *planted,
+                               dpf_u128 *found, uint8_t *decided) {
+    const int width = plan->width, most = 32 * DPF_WORDS / width / (1 + law->box_muller);
+    for (int64_t base = 0; base < n; base += most) {
+        uint64_t word[DPF_MOST] = {0};
+        uint32_t words[DPF_WORDS];
+        double offset[DPF_MOST] = {0};
+        int64_t cells[DPF_MOST];
+        uint8_t undecided[DPF_MOST];
+        const int some = n - base < most ? (int)(n - base) : most;
+        for (int i = 0; i < some; i++) {
+            const dpf_planted *const p = planted + base + i;
+            const int at = law->box_muller ? i / 64 * 128 + i % 64 : i;
+            word[at] = p->digits[0];
+            if (law->box_muller)
+                word[at + 64] = p->digits[2];
+            offset[at + 64 * p->sine] = p->offset;
+        }
+        pack(word, width, words);
+        law->level0(plan, law->real, words, offset, cells, undecided);
+        for (int i = 0; i < some; i++) {
+            const int at = (law->box_muller ? i / 64 * 128 + i % 64 : i) + 64 * planted[base + i].sine;
+            const int64_t cell = law->real && !undecided[at] ? (int64_t)double_of((uint64_t)cells[at]) : cells[at];
+            decided[base + i] = !undecided[at];
+            found[base + i].lo = undecided[at] ? 0 : (uint64_t)cell;
+            found[base + i].hi = undecided[at] ? 0 : (uint64_t)(cell >> 63);
+        }
+    }
+}
+
 /* Queue the undecided among draws from .. end - 1 of a batch, whose first draw is number `at` of
  * the call, with their values; put zeros in place of their sums. accept: acceptance words. */
 DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,

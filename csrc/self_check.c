@@ -8,13 +8,15 @@ const dpf_known *dpf_known_answers(void) {
     return known;
 }
 
-enum { SUMS = 1, LIMBS = 2, MOST = 1300, MOST_PLANTED = 128 };
+enum { MOST = 9504, CHUNK = 128, BEHIND = 8 }; /* words of values; planted draws at once; bytes beside results */
 /* Parts of the scratch memory, in words. */
-enum { TABLE = (1 << 16) / 4, MOST_SUMS = DPF_CHECK - TABLE };
+enum { TABLE = (1 << 16) / 4, LEFT = 2 * DPF_BLOCK };
+_Static_assert(TABLE + LEFT + 8 + 2 * MOST <= DPF_CHECK && MOST % 8 == 0, "scratch memory");
 
-static uint64_t digested(uint64_t digest, uint64_t word) {
-    digest = (digest ^ word) * 0x9e3779b97f4a7c15;
-    return digest ^ digest >> 32;
+/* A row's digest is the sum of these over its words: against accidents alone. */
+static uint64_t digested(int64_t at, uint64_t word) {
+    const uint64_t mixed = ((uint64_t)at * 0xd1342543de82ef95 ^ word) * 0x9e3779b97f4a7c15;
+    return mixed ^ mixed >> 32;
 }
 
 /* The block of RFC 8439, section 2.3.2, from its key, counter and nonce; and blocks made in the two
@@ -28,15 +30,15 @@ static int knows_cipher(int isa) {
     uint8_t key[32], one[64];
     uint64_t counter[DPF_BATCH];
     uint32_t wide[DPF_WORDS];
-    _Alignas(64) uint8_t stream[sizeof wide];
+    _Alignas(64) uint8_t stream[3 * sizeof wide / 2]; /* a batch and a part of one */
     for (int i = 0; i < 32; i++)
         key[i] = (uint8_t)i;
     for (uint64_t b = 0; b < DPF_BATCH; b++)
         counter[b] = 0x0900000000000001 + (b << 2 * b);
     dpf_blocks(isa, key, counter, 0x4a000000, wide);
     dpf_key_stream(isa, key, 1, sizeof stream, stream, 1);
-    for (uint64_t b = 0; b < DPF_BATCH; b++)
-        for (int streamed = 0; streamed < 2; streamed++) {
+    for (uint64_t b = 0; b < 3 * DPF_BATCH / 2; b++)
+        for (int streamed = b >= DPF_BATCH; streamed < 2; streamed++) {
             const uint64_t group = b / DPF_LANES * 16 * DPF_LANES + b % DPF_LANES;
             dpf_block(key, streamed ? DPF_BATCH + b : counter[b],
                       streamed ? dpf_nonce(DPF_PURPOSE_BYTES, 0, 0) : 0x4a000000, one);
@@ -52,72 +54,161 @@ static int knows_cipher(int isa) {
     return 1;
 }
 
+/* Where a value, or a draw, begins on the grid: all of [-1/2, 1/2]. */
+static double offset_of(int64_t i) {
+    return (double)(i * 27 % 65 - 32) * 0x1p-6;
+}
+
+/* Digits that meet all rows of all tables: seven behind U's leading 1, and the angle's first. */
+static dpf_planted made_up(int i) {
+    const uint64_t h = digested(i, 1), then = digested(i, 2), row = (uint64_t)i % 128;
+    return (dpf_planted){{((uint64_t)1 << 63 | row << 56 | h >> 8) >> i % 32, then & ~(uint64_t)1,
+                          h << 61 | row << 54 | then >> 10, digested(i, 3)},
+                         offset_of(i),
+                         h >> 7 & 1,
+                         h >> 6 & 1};
+}
+
 static int knows_planted(int isa, const dpf_known *row) {
-    dpf_u128 found[MOST_PLANTED];
-    uint8_t decided[MOST_PLANTED];
+    dpf_planted planted[CHUNK];
+    dpf_u128 found[CHUNK];
+    uint8_t decided[CHUNK];
     uint64_t digest = 0;
-    if (row->n > MOST_PLANTED)
-        return 0;
-    dpf_tier(isa, &row->plan, row->tier, row->bits, row->n, row->planted, found, decided);
-    for (int i = 0; i < row->n; i++)
-        digest = digested(digested(digested(digest, decided[i]), found[i].lo), found[i].hi);
-    return digest == row->digest;
-}
-
-/* Add a row's draws to values. left: the positions of the undecided ones. */
-static int adds(const dpf_known *row, const dpf_release *how, const void *values, int64_t *out, int words,
-                int64_t *left, int64_t *n_left) {
-    dpf_undecided undecided[MOST];
-    int64_t count;
-    for (int64_t done = 0, more; done < row->n; done += more) {
-        more = dpf_add(how, row->start + (uint64_t)done, row->n - done, (const char *)values + 8 * done,
-                       out + words * done, undecided, &count);
-        if (more <= 0 || *n_left + count > MOST)
-            return 0;
-        for (int64_t i = 0; i < count; i++)
-            left[(*n_left)++] = done + undecided[i].at;
+    for (int at = 0; at < row->n; at += CHUNK) {
+        const int some = row->n - at < CHUNK ? row->n - at : CHUNK;
+        for (int i = 0; i < some; i++)
+            planted[i] = row->planted ? row->planted[at + i] : made_up(at + i);
+        dpf_tier(isa, &row->plan, row->tier, row->bits, some, planted, found, decided);
+        for (int i = 0; i < some; i++)
+            digest += digested(3 * (at + i), found[i].lo) + digested(3 * (at + i) + 1, found[i].hi) +
+                      digested(3 * (at + i) + 2, decided[i]);
     }
-    return 1;
+    return digest == row->digest[dpf_isa_of(isa)->fma];
 }
 
-/* table: no law's own, an entry in eight undecided (make_known.py). sums: room for MOST_SUMS. */
-static int knows_draws(int isa, const dpf_known *row, const int16_t *table, int64_t *sums) {
-    uint8_t key[32];
-    int64_t pairs[2 * MOST], left[MOST], n_left = 0;
-    double offset[MOST];
-    uint64_t digest = 0;
-    dpf_plan plan = row->plan;
-    const int added = row->form == SUMS, real = dpf_isa_of(isa)->laws[plan.law]->real;
-    if (row->n > (added ? MOST_SUMS : MOST))
+/* Value i of a release of integers: beside a bound, at an end of the type, of any size. */
+static uint64_t integer_value(const dpf_release *how, int64_t i) {
+    const uint64_t h = digested(i, 4), few = h & 31, top = how->kind == DPF_INT64 ? INT64_MAX : UINT64_MAX;
+    const int shift = (int)(h >> 5 & 63);
+    return i % 4 == 0               ? how->lower.lo + few - 8
+           : i % 4 == 1             ? how->upper.lo + 8 - few
+           : i % 4 == 2             ? (h >> 63 ? top - few : ~top + few)
+           : how->kind == DPF_INT64 ? (uint64_t)((int64_t)h >> shift)
+                                    : h >> shift;
+}
+
+/* Value i of a release of reals: no number, unless refused; half-way between grid points; beside
+ * the size from which all doubles are grid points; beside a bound; on the grid; large, and half-way
+ * between floats; of any size. */
+static double real_value(const dpf_release *how, int64_t i) {
+    static const double special[8] = {__builtin_nan(""), __builtin_inf(), -__builtin_inf(), -0.0,
+                                      DBL_MAX,           -DBL_MAX,        0x1p-1074,        0x1p-149};
+    const uint64_t h = digested(i, 5);
+    const double few = (double)(h & 7), some = (double)(h >> 12 & 0xffffff), sign = h >> 63 ? -1.0 : 1.0;
+    const uint64_t power = (1023 - (h & 63)) << 52, powers = (1063 + (h & 63)) << 52;
+    double least, most;
+    memcpy(&least, &power, sizeof least);
+    memcpy(&most, &powers, sizeof most);
+    switch (i % 8) {
+    case 0:
+        return how->refuse ? sign * 0.0 : special[h & 7];
+    case 1:
+        return sign * (some + 0.5) * how->granularity;
+    case 2:
+        return sign * (0x1p52 - 2.0 + 0.5 * few) * how->granularity;
+    case 3:
+        return (h >> 63 ? how->real_lower : how->real_upper) + (few - 4.0) * how->granularity;
+    case 4:
+        return sign * some * how->granularity;
+    case 5:
+        return sign * (2.0 * some + 1.0) * most * how->granularity;
+    default:
+        return sign * (double)(h >> 11) * least * how->granularity;
+    }
+}
+
+static void put_value(const dpf_release *how, int64_t i, void *values) {
+    if (how->kind == DPF_NOISE)
+        ((double *)values)[i] = offset_of(i);
+    else if (how->kind == DPF_FLOAT64)
+        ((double *)values)[i] = real_value(how, i);
+    else if (how->kind == DPF_FLOAT32)
+        ((float *)values)[i] = (float)real_value(how, i);
+    else
+        ((uint64_t *)values)[i] = integer_value(how, i);
+}
+
+/* Whether a value of a release is the one that was left undecided, and its result is 0. */
+static int is_left(const dpf_release *how, const char *in, const char *out, const dpf_undecided *left, int64_t each) {
+    static const char zeros[16];
+    uint64_t value = left->value;
+    if (how->kind == DPF_FLOAT32) {
+        float single;
+        memcpy(&single, in, sizeof single);
+        const double given = (double)single;
+        memcpy(&value, &given, sizeof value);
+    } else if (how->kind != DPF_NOISE) {
+        memcpy(&value, in, sizeof value);
+    }
+    return value == left->value && memcmp(out, zeros, (size_t)each) == 0;
+}
+
+/* Infinity is found, and refused where that is asked. */
+static int refuses(const dpf_release *how, uint64_t start, int64_t n, char *in, char *out, dpf_undecided *left) {
+    int64_t count;
+    const double infinite = -__builtin_inf();
+    const float single = (float)infinite;
+    if (dpf_all_finite(how->kind, n, in) != how->refuse)
         return 0;
-    plan.table = table;
+    if (how->kind == DPF_FLOAT32)
+        memcpy(in + n / 2 * 4, &single, sizeof single);
+    else
+        memcpy(in + n / 2 * 8, &infinite, sizeof infinite);
+    return !dpf_all_finite(how->kind, n, in) &&
+           (!how->refuse || dpf_add(how, start, n, in, out, left, &count) == DPF_NOT_FINITE);
+}
+
+/* A release in a host's mode that is not ours. room: for the undecided, values and results. */
+static int knows_release(int isa, const dpf_known *row, const int16_t *table, uint64_t *room) {
+    uint8_t key[32];
+    dpf_plan plan = row->plan;
+    dpf_release how = row->how;
+    const int64_t n = row->n, size = how.kind == DPF_FLOAT32 ? 4 : 8, each = how.kind == DPF_NOISE ? 16 : size;
+    dpf_undecided *const left = (dpf_undecided *)room;
+    char *const in = (char *)(((uintptr_t)(room + LEFT) + 63) & ~(uintptr_t)63); /* the results begin inside a line */
+    char *const out = in + 8 * MOST + BEHIND;
+    uint64_t digest = 0;
+    int64_t count, more;
+    if (n * each > 8 * MOST - 2 * BEHIND)
+        return 0;
+    plan.table = plan.bulk == DPF_TABLE ? table : NULL;
+    how.plan = &plan, how.key = key, how.isa = isa;
     for (int i = 0; i < 32; i++)
         key[i] = (uint8_t)i;
-    for (int i = 0; i < MOST; i++)
-        offset[i] = (i * 27 % 65 - 32) * 0x1p-6;
-    memset(sums, 0, MOST_SUMS * sizeof *sums);
-    const dpf_release how = {.plan = &plan,
-                             .key = key,
-                             .isa = isa,
-                             .constant_work = row->constant_work,
-                             .kind = added ? DPF_INT64 : DPF_NOISE,
-                             .limbs = row->form == LIMBS ? 2 : 1,
-                             .lower = {(uint64_t)INT64_MIN, UINT64_MAX},
-                             .upper = {INT64_MAX, 0}};
-    if (!(added ? adds(row, &how, sums, sums, 1, left, &n_left) : adds(row, &how, offset, pairs, 2, left, &n_left)))
-        return 0;
-    for (int i = 0; i < row->n; i++) {
-        const int64_t lo = added ? sums[i] : pairs[2 * i];
-        const double cell = (double)lo;
-        uint64_t bits;
-        memcpy(&bits, &cell, sizeof bits);
-        digest = digested(digest, real && row->form != LIMBS ? bits : (uint64_t)lo);
-        if (row->form == LIMBS)
-            digest = digested(digest, (uint64_t)pairs[2 * i + 1]);
+    for (int64_t i = 0; i < n; i++)
+        put_value(&how, i, in);
+    memset(out - BEHIND, 0x55, (size_t)(n * each + 2 * BEHIND));
+    for (int64_t done = 0; done < n; done += more) {
+        dpf_fp_leave(DPF_HOSTILE_MODE);
+        more = dpf_add(&how, row->start + (uint64_t)done, n - done, in + size * done, out + each * done, left, &count);
+        (void)dpf_fp_enter();
+        if (more <= 0)
+            return 0;
+        for (int64_t i = 0; i < count; i++) {
+            char *const result = out + each * (done + left[i].at);
+            if (!is_left(&how, in + size * (done + left[i].at), result, &left[i], each))
+                return 0;
+            memset(result, 0x55, (size_t)each);
+        }
     }
-    for (int64_t i = 0; i < n_left; i++)
-        digest = digested(digest, (uint64_t)left[i]);
-    return digest == row->digest;
+    for (int64_t at = -BEHIND; at < n * each + BEHIND; at += size) {
+        uint64_t word = 0;
+        memcpy(&word, out + at, (size_t)size);
+        digest += digested(at / size, word);
+    }
+    if ((how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32) && !refuses(&how, row->start, n, in, out, left))
+        return 0;
+    return digest == row->digest[dpf_isa_of(isa)->fma];
 }
 
 const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
@@ -127,10 +218,9 @@ const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
     if (!knows_cipher(isa))
         return "ChaCha20 of RFC 8439, section 2.3.2";
     for (int word = 0; word < 1 << 16; word++)
-        table[word] = (int16_t)(word % 8 == 5 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
+        table[word] = (int16_t)(word % 64 == 37 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
     const dpf_fpmode mode = dpf_fp_enter();
-    while (row->what &&
-           (row->tier ? knows_planted(isa, row) : knows_draws(isa, row, table, (int64_t *)scratch + TABLE)))
+    while (row->what && (row->tier ? knows_planted(isa, row) : knows_release(isa, row, table, scratch + TABLE)))
         row++;
     dpf_fp_leave(mode);
     return row->what;

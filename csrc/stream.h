@@ -27,6 +27,16 @@ static void expand(const uint32_t *restrict words, int width, uint64_t *restrict
             }
 }
 
+/* The inverse of expand for 32 and 64 bits, for planted digits. */
+static void pack(const uint64_t *digits, int width, uint32_t *words) {
+    for (int i = 0; i < 32 * DPF_WORDS / width; i++) {
+        uint32_t *const at = words + (width == 64 ? i / DPF_LANES * 2 * DPF_LANES + i % DPF_LANES : i);
+        at[0] = (uint32_t)digits[i];
+        if (width == 64)
+            at[DPF_LANES] = (uint32_t)(digits[i] >> 32);
+    }
+}
+
 /* One packed 64-bit word for each of DPF_BATCH unrelated draws. */
 static void scattered(const uint8_t *key, uint64_t nonce, const uint64_t *draw, uint64_t *digits) {
     uint64_t counter[DPF_BATCH];

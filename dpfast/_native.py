@@ -256,6 +256,19 @@ class Plan:
         self.address = address(self._plan)
         self.width = int(self._plan.width)
 
+    def check(self) -> None:
+        """Whether a known answer has this plan, made here, bit for bit. Raises: SelfCheckError."""
+        known = itertools.takewhile(
+            lambda row: row.what != ffi.NULL, map(known_answers().__getitem__, itertools.count())
+        )
+        made = bytes(ffi.buffer(self._plan))
+        if all(bytes(ffi.buffer(ffi.addressof(row, "plan"))) != made for row in known):
+            law = next(name for name, number in LAWS.items() if number == self._plan.law)
+            raise SelfCheckError(
+                f"on this machine the constants of a known {law} plan come out otherwise, so dpfast draws nothing by "
+                "this law; install python-flint and NumPy again, and if that does not help, report it"
+            )
+
     def fill(
         self,
         key: StreamKey,
@@ -405,8 +418,8 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
 
 @cache
 def checked(isa: int) -> int:
-    """`isa`, once it has reproduced a known block and known draws of all laws and tiers here."""
-    failed = lib.dpf_self_check(isa, known_answers(), ffi.new("uint64_t[]", lib.DPF_CHECK))
+    """`isa`, once it has reproduced known blocks, draws and results of all laws and tiers here."""
+    failed = lib.dpf_self_check(isa, known_answers(), _new_room("uint64_t[]", lib.DPF_CHECK))
     if failed != ffi.NULL:
         raise SelfCheckError(
             f"this build of dpfast, run with {ISA_NAMES[isa]} instructions, does not reproduce its known answers "

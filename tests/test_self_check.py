@@ -6,19 +6,23 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from proofs import generator
+from miscompiled import SPOILT
+from proofs import CSRC, generator
 from tiers import ISAS
 
-import dpfast
 from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
 from dpfast._dpf import ffi, lib
+from dpfast.mechanisms.known_plans import check_plan
+from dpfast.mechanisms.laws import own_laws
 from dpfast.random.random_bytes import random_bytes
 
 
+@cache
 def make_known() -> Any:
     return generator("make_known")
 
@@ -35,80 +39,86 @@ ROWS = list(answers())
 IDS = [f"{at}, {ffi.string(answer.what).decode()}" for at, answer in enumerate(ROWS)]
 
 
-def read(at: int) -> Any:
-    """The generator's row of that number, with the digits that are compiled in."""
-    answer, row = ROWS[at], make_known().rows()[at]
-    if row.tier:
-        row.planted = [
+@cache
+def rows() -> list[Any]:
+    """The generator's rows, with the digits that are compiled in."""
+    found = make_known().rows()
+    assert len(found) == len(ROWS)
+    for row, answer in zip(found, ROWS, strict=True):
+        row.n = answer.n
+        row.planted = [] if answer.planted == ffi.NULL else [
             make_known().Planted(tuple(each.digits), each.offset, bool(each.negative), bool(each.sine))
             for each in answer.planted[0 : answer.n]
-        ]
-    return row
+        ]  # fmt: skip
+    return found
 
 
-@pytest.mark.parametrize("at", range(len(ROWS)), ids=IDS)
-def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
-    """Each row has its mechanism's plan, and the digest of draws by proved intervals."""
-    answer, row = ROWS[at], read(at)
-    assert ffi.string(answer.what).decode() == row.what
-    right = row.tier, row.bits, int(row.constant_work > 0), row.form
-    assert (answer.tier, answer.bits, answer.constant_work, answer.form) == right
-    plan, compiled = _native.fields(row.plan._plan), _native.fields(answer.plan)
-    assert plan.keys() == compiled.keys()
-    for name, ours in compiled.items():
-        theirs = plan[name]
-        if name == "constant_work" and row.constant_work:
-            assert ours == row.constant_work
-        elif name in ("wide_t", "wide_c"):
-            assert (ours.lo, ours.hi) == (theirs.lo, theirs.hi), name
-        elif name not in ("table", "thresholds", "guide"):
-            assert ours == theirs, name
-    for kept in row.plan._kept:
-        if kept != ffi.NULL:
-            name = {"uint64_t": "thresholds", "uint16_t": "guide"}[ffi.typeof(kept).item.cname]
-            assert list(compiled[name][0 : len(kept)]) == list(kept)
-    if not row.tier:
-        assert (answer.n, answer.start) == (row.n, row.start)
-    assert answer.digest == make_known().digest(row)
+PLANTED = [at for at, answer in enumerate(ROWS) if answer.planted != ffi.NULL]
+KINDS = sorted({_native.PORTABLE, max(ISAS)})  # builds without fma, and with it
 
 
-@pytest.mark.parametrize("at", [at for at, answer in enumerate(ROWS) if answer.tier])
-def test_planted_digits_lie_on_both_sides_of_boundaries(at: int) -> None:
-    """A boundary inside a cell: undecided, beside two whose draws are neighbours."""
-    row = read(at)
-    draws = [make_known().truth(row, planted) for planted in row.planted]
-    if isinstance(row.mechanism, dpfast.DiscreteGaussian) and row.bits == 64:
-        limits, cells = set(row.mechanism._law.thresholds()), [planted.digits[0] for planted in row.planted]
-        assert {cell for cell, draw in zip(cells, draws, strict=True) if draw is None} == limits
-        assert set(cells) == {limit + move for limit in limits for move in (-1, 0, 1)} - {0}
+def test_the_answers_are_what_their_generator_writes() -> None:
+    """Plans, releases and digests of known.h, from its planted digits: by the exact tier."""
+    if len(KINDS) == 2:
+        assert make_known().header(rows()) == (CSRC / "known.h").read_text()
     else:
-        assert len(draws) >= 9
-        for inside, below, above in zip(*[iter(draws)] * 3, strict=True):
-            assert inside is None
-            assert abs(below - above) == 1
+        assert [make_known().digests(row)[0] for row in rows()] == [answer.digest[0] for answer in ROWS]
 
 
-def test_the_answers_cover_every_law_and_tier() -> None:
-    """Planted: each law with each of its tiers. Fills: also every width, and both real forms."""
+@pytest.mark.parametrize("at", PLANTED, ids=[IDS[at] for at in PLANTED])
+def test_planted_digits_lie_where_margin_and_error_meet(at: int) -> None:
+    """Each kind of build decides some of them, and never one with a boundary inside."""
+    row = rows()[at]
+    truth = [make_known().truth(row, planted) for planted in row.planted]
+    for isa in KINDS:
+        decided = make_known().by_tier(row, make_known().as_array(row.planted), isa)[1].tolist()
+        assert {True, False} <= set(decided)
+        assert all(draw is not None for draw, sure in zip(truth, decided, strict=True) if sure)
+    if row.tier == make_known().ACCEPTANCE:
+        law = row.mechanism._law
+        for planted, sure, taken in zip(row.planted, decided, truth, strict=True):
+            k, w = make_known().signed(planted.digits[0]), planted.digits[1]
+            assert not sure or law.accepts(k, 2**64 - 1 - w, 64) is bool(taken)
+    else:
+        assert None in truth
+
+
+def test_the_answers_cover_every_law_tier_and_kind_of_value() -> None:
+    """Planted: each law, tier and level 0. Releases: every width, kind, limb, bound and store."""
     laws = {number: name for name, number in _native.LAWS.items()}
     planted = {(laws[answer.plan.law], answer.tier) for answer in ROWS if answer.tier}
     double, extended, double_double, integer = _native.DOUBLE, _native.EXTENDED, _native.DOUBLE_DOUBLE, _native.INTEGER
     expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, double_double, integer)}
-    expected |= {(law, _native.FLOAT) for law in ("discrete_laplace", "discrete_gaussian")} | {("laplace", extended)}
-    expected |= {(law, tier) for law in ("gaussian", "discrete_gaussian") for tier in (double, extended, double_double)}
-    assert planted == expected
-    fills = [answer for answer in ROWS if not answer.tier]
-    tiers = {(laws[each.plan.law], each.plan.constant_work if each.constant_work else each.plan.bulk) for each in fills}
-    assert tiers >= {("discrete_laplace", _native.TABLE), ("discrete_gaussian", _native.TABLE)} | expected - {
-        ("discrete_gaussian", double_double)  # as its proposals, from no scale that it has
+    expected |= {("gaussian", tier) for tier in (double, extended, double_double)} | {("laplace", extended)}
+    expected |= {("discrete_gaussian", tier) for tier in (double, make_known().ACCEPTANCE)}
+    assert planted == expected | {(law, make_known().LEVEL0) for law in laws.values()}
+    releases = [answer for answer in ROWS if not answer.tier]
+    tiers = {
+        (laws[each.plan.law], each.plan.constant_work if each.how.constant_work else each.plan.bulk)
+        for each in releases
     }
-    widths = {(laws[each.plan.law], each.plan.width) for each in fills if not each.constant_work}
-    assert widths >= {("discrete_laplace", 16), ("discrete_gaussian", 16)} | {
-        (law, width) for law in laws.values() for width in (32, 64)
+    tabled = {("discrete_laplace", _native.TABLE), ("discrete_gaussian", _native.TABLE)}
+    floats = {
+        ("discrete_laplace", _native.FLOAT),
+        ("discrete_gaussian", _native.FLOAT),
+        ("discrete_gaussian", extended),
     }
-    assert {(law, each.form) for each in fills if (law := laws[each.plan.law]) in ("laplace", "gaussian")} == {
-        (law, form) for law in ("laplace", "gaussian") for form in (0, 2)
-    }
+    assert tiers >= tabled | floats | expected - {("discrete_gaussian", make_known().ACCEPTANCE)}
+    widths = {(laws[each.plan.law], each.plan.width) for each in releases if not each.how.constant_work}
+    assert widths >= {(law, 16) for law, _ in tabled} | {(law, width) for law in laws.values() for width in (32, 64)}
+    ways = {(each.how.kind, each.how.limbs) for each in releases}
+    kinds = _native.KINDS.values()
+    assert ways >= {(kind, 2) for kind in kinds if kind != _native.KINDS["f"]} | {(_native.KINDS[k], 1) for k in "ldf"}
+    for name in ("non_temporal", "refuse", "single"):
+        assert {getattr(each.how, name) for each in releases} == {0, 1}, name
+    bounds = {(each.how.lower.lo, each.how.upper.lo) for each in releases if each.how.kind == _native.KINDS["l"]}
+    assert bounds >= {(2**64 + low if low < 0 else low, high) for low, high in ((-(2**63), 2**63 - 1), (-128, 127))}
+
+
+def test_what_the_long_check_spoils_is_there() -> None:
+    """`.ci/deep self_check` builds each; tests/test_deep.py a few."""
+    assert [spoilt.name for spoilt in SPOILT if (CSRC / spoilt.file).read_text().count(spoilt.old) != 1] == []
+    assert len({spoilt.name for spoilt in SPOILT}) == len(SPOILT)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -119,14 +129,18 @@ def test_a_changed_answer_is_found(isa: int) -> None:
         changed = ffi.new("dpf_known[2]")
         changed[0] = answer
         assert lib.dpf_self_check(isa, changed, scratch) == ffi.NULL
-        changed[0].digest ^= 1 << at
+        for kind in (0, 1):
+            changed[0].digest[kind] ^= 1 << at % 64
         assert lib.dpf_self_check(isa, changed, scratch) == answer.what
         changed[0] = answer
-        if answer.tier:
+        if answer.planted != ffi.NULL:
             moved = ffi.new("dpf_planted[]", answer.n)
             ffi.memmove(moved, answer.planted, ffi.sizeof(moved))
-            moved[answer.n - 1].digits[0] ^= 1 << min(62, answer.bits - 2)  # far from where it lay
+            for each in moved:
+                each.digits[0] ^= 1 << min(62, answer.bits - 2 if answer.bits else answer.plan.width - 3)  # far away
             changed[0].planted = moved
+        elif answer.tier:
+            changed[0].n -= 1
         else:
             changed[0].start += 1
         assert lib.dpf_self_check(isa, changed, scratch) == answer.what
@@ -152,7 +166,8 @@ def test_a_build_that_does_not_know_draws_nothing(monkeypatch: pytest.MonkeyPatc
     changed = ffi.new("dpf_known[]", len(ROWS) + 1)
     for i, answer in enumerate(ROWS):
         changed[i] = answer
-    changed[at].digest ^= 1
+    for kind in (0, 1):
+        changed[at].digest[kind] ^= 1
     monkeypatch.setattr(_native, "known_answers", lambda: changed)
     says = r"does not reproduce its known answers \(.* of scale .*\), so it draws nothing; build it again"
     for n in (1, 5000):
@@ -167,6 +182,33 @@ def test_a_build_that_does_not_know_draws_nothing(monkeypatch: pytest.MonkeyPatc
             random_bytes(2**20)
         with pytest.raises(SelfCheckError):
             Laplace(1, 1).release(np.zeros(n))
+
+
+@pytest.mark.parametrize("law", sorted(own_laws()))
+def test_a_plan_made_here_is_a_known_one(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each use of the law is refused, and no value of `out` is touched."""
+    check_plan.cache_clear()
+    seen: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(_native.Plan, "check", lambda _: seen.append(law))
+        check_plan(law)
+    assert len(seen) == 1
+    check_plan.cache_clear()
+    check_plan(law)
+    check_plan.cache_clear()
+    kind, right = own_laws()[law], _native.Plan
+
+    def wrong(name: str, **fields: Any) -> Any:
+        return right(name, **fields | {"double_double_margin": fields.get("double_double_margin", 0.0) + 2.0**-52})
+
+    monkeypatch.setattr(_native, "Plan", wrong)
+    mechanism = kind("0.71") if law.endswith("gaussian") else kind("0.71", 1)
+    out = np.full(5, 7.0 if law in ("gaussian", "laplace") else 7)
+    for _ in range(2):
+        with pytest.raises(SelfCheckError, match=f"a known {law} plan come out otherwise"):
+            mechanism.release(out.copy(), out=out)
+    assert (out == 7).all()
+    check_plan.cache_clear()
 
 
 @pytest.mark.usefixtures("_unchecked")

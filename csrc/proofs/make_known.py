@@ -2,34 +2,41 @@
 # ruff: noqa: SLF001  plans and exact laws are private to mechanisms
 """Write known.h, the answers that a build must know: `python csrc/proofs/make_known.py`.
 
-The exact tier gives the answers; a built dpfast has the plans. Planted digits name a cell with a
-boundary, which a tier must leave undecided, and on each side the nearest cell that every
-instruction set of this machine decides. If dpf_plan has lost a field, build once with a known.h of
-`static const dpf_known known[1] = {{0}};`.
+The exact tier gives the answers; a built dpfast has the plans. Digits are planted where a tier's
+margin and its error nearly meet: cells beside which a rounding error more would change whether the
+tier decides. A build with fma and one without round otherwise, so each has cells and a digest of
+its own; all builds of one kind decide alike. If dpf_plan has lost a field, build once with a
+known.h of `static const dpf_known known[1] = {{0}};`. It takes some minutes.
 """
 
+import itertools
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from flint import arb, ctx
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
 from dpfast._dpf import ffi, lib
-from dpfast.exact import Digits, ball
+from dpfast.exact import ACCEPT, Digits, ball
 
 SECRET = bytes(range(32))
 TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE
 EXTENDED, DOUBLE_DOUBLE, INTEGER = _native.EXTENDED, _native.DOUBLE_DOUBLE, _native.INTEGER
+LEVEL0, ACCEPTANCE = lib.DPF_LEVEL0, lib.DPF_ACCEPTANCE
 TIERS = {
     TABLE: "table", FLOAT: "float", DOUBLE: "double", EXTENDED: "extended", DOUBLE_DOUBLE: "double-double",
-    INTEGER: "integers",
+    INTEGER: "integers", LEVEL0: "level 0", ACCEPTANCE: "acceptance",
 }  # fmt: skip
-CELLS, SUMS = 0, 1  # what is digested: integers or doubles of 64 bits; what dpf_add adds to zeros
-LIMBS = 2  # integers of 128 bits
+INT64, UINT64, FLOAT64, FLOAT32, NOISE = lib.DPF_INT64, lib.DPF_UINT64, lib.DPF_FLOAT64, lib.DPF_FLOAT32, lib.DPF_NOISE
+KINDS = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", NOISE: "noise alone"}
+KINDS_OF_BUILDS = (_native.PORTABLE, max(_native.ISAS))  # an instruction set without fma, and one with it
 
 
 @dataclass(frozen=True)
@@ -37,91 +44,156 @@ class Planted:
     """Digits for one tier, as dpf_tier takes them."""
 
     digits: tuple[int, int, int, int]
-    offset: float
-    negative: bool
-    sine: bool
+    offset: float = 0.0
+    negative: bool = False
+    sine: bool = False
 
 
 @dataclass
 class Row:
-    """One known answer: planted draws of one tier, or draws start .. start + n - 1."""
+    """One known answer: planted draws of one tier, or a release by draws start .. start + n - 1."""
 
-    mechanism: Any
+    law: Any
+    exponent: int  # the scale's
     tier: int = 0
     bits: int = 0
-    constant_work: int = 0  # the first tier of a constant-work fill
-    form: int = CELLS
+    constant_work: int = 0  # the first tier of a constant-work release
+    how: dict[str, Any] = field(default_factory=dict)  # fields of dpf_release
     n: int = 0
     start: int = 0
+    rejects: float = 0.0  # in place of the plan's: it is then no law's
     planted: list[Planted] = field(default_factory=list)
 
     @property
-    def what(self) -> str:
-        law = type(self.mechanism).__name__
-        how = "planted digits" if self.tier else "a constant-work fill" if self.constant_work else "a fill"
-        tier = self.tier or self.constant_work or self.plan._plan.bulk
-        return f"{law} of scale {self.mechanism.scale:.3g}, {TIERS[tier]}, {how}"
+    def scale(self) -> Fraction:
+        """A little below a power of two, in steps of the grid, and no double."""
+        return Fraction(2) ** self.exponent - Fraction(1, 3)
+
+    @cached_property
+    def mechanism(self) -> Any:
+        if self.law in (Laplace, DiscreteLaplace, OneSidedGeometric):
+            return self.law(1, self.scale, **({"granularity": 1} if self.law is Laplace else {}))
+        return self.law(self.scale, **({"granularity": 1} if self.law is Gaussian else {}))
 
     @property
-    def plan(self) -> _native.Plan:
+    def what(self) -> str:
+        how = "planted digits" if self.planted else "all rows of its tables"
+        if not self.tier:
+            how = f"{'constant work, ' if self.constant_work else ''}{KINDS[self.how['kind']]}"
+        tier = self.tier or self.constant_work or self.made._plan.bulk
+        return f"{self.law.__name__} of scale {float(self.scale):.3g}, {TIERS[tier]}, {how}"
+
+    @property
+    def made(self) -> _native.Plan:
         return self.mechanism._constant_work_plan
 
     @property
+    def plan(self) -> Any:
+        """The plan that is written: the mechanism's, but for the tier that is to begin."""
+        plan = ffi.new("dpf_plan *", self.made._plan[0])
+        plan.constant_work = self.constant_work or plan.constant_work
+        plan.normal.rejects = self.rejects or plan.normal.rejects
+        return plan
+
+    @property
+    def release(self) -> Any:
+        lower, upper = self.how.get("limits", (0, 0))
+        how = {name: value for name, value in self.how.items() if name != "limits"}
+        limbs = {"lower": _native._limbs(lower), "upper": _native._limbs(upper)}
+        return ffi.new("dpf_release *", how | limbs | {"constant_work": int(self.constant_work > 0)})
+
+    @property
     def real(self) -> bool:
-        return isinstance(self.mechanism, (Laplace, Gaussian))
+        return self.law in (Laplace, Gaussian)
+
+    @property
+    def pairs(self) -> bool:
+        return self.law is Gaussian or (self.law is DiscreteGaussian and not self.mechanism._law.inversion)
+
+    @property
+    def digits(self) -> int:
+        """How many digits of U a planted draw has, or of a pair's radius."""
+        if self.tier == LEVEL0:
+            return int(self.made.width) - (not self.pairs)
+        return {DOUBLE: 64, EXTENDED: 64}.get(self.tier, 128) if self.pairs else self.bits
 
 
-def scaled(law: Any, exponent: int) -> Any:
-    """A mechanism whose scale is 2^exponent steps of its grid."""
-    scale = Fraction(2) ** exponent
-    if law is Laplace:
-        return Laplace(1, scale, granularity=1)
-    if law is Gaussian:
-        return Gaussian(scale, granularity=1)
-    return law(scale) if law is DiscreteGaussian else law(1, scale)
+# ------------------------------------------------------------------ releases
+
+LONG = lib.DPF_BLOCK + 1300  # all parts of the pipeline of csrc/table.h run
+SIGNED, UNSIGNED = (-(2**63), 2**63 - 1), (0, 2**64 - 1)
+MOST = float(np.finfo(np.float64).max)
 
 
-# ------------------------------------------------------------------ fills
+def integers(kind: int, limits: tuple[int, int], **more: int) -> dict[str, Any]:
+    return {"kind": kind, "limbs": 1 if kind == INT64 else 2, "limits": limits, **more}
 
-LONG = 2 * lib.DPF_BLOCK + 1300  # all parts of the pipeline of csrc/table.h run
-# Each path through a fill, at its largest scale: most draws are near a boundary there. For the same
-# reason a constant-work fill starts in doubles if a bulk fill of its scale does.
-FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, constant_work, form, how many
-    (DiscreteLaplace, 3, 0, SUMS, LONG),
-    (DiscreteLaplace, 3, 0, CELLS, 1300),
-    (DiscreteLaplace, 12, 0, CELLS, 700),
-    (DiscreteLaplace, 17, DOUBLE, CELLS, 200),
-    (DiscreteLaplace, 20, 0, CELLS, 700),
-    (DiscreteLaplace, 43, 0, CELLS, 400),
-    (DiscreteLaplace, 44, DOUBLE, CELLS, 200),
-    (DiscreteLaplace, 40, DOUBLE_DOUBLE, LIMBS, 200),
-    (DiscreteLaplace, 54, 0, LIMBS, 200),
-    (DiscreteLaplace, 60, INTEGER, LIMBS, 200),
-    (OneSidedGeometric, 40, 0, CELLS, 400),
-    (Laplace, 21, 0, CELLS, 700),
-    (Laplace, 44, 0, CELLS, 400),
-    (Laplace, 44, DOUBLE, CELLS, 200),
-    (Laplace, 21, EXTENDED, CELLS, 200),
-    (Laplace, 40, DOUBLE_DOUBLE, LIMBS, 200),
-    (Laplace, 60, 0, LIMBS, 200),
-    (Laplace, 60, INTEGER, LIMBS, 200),
-    (Gaussian, 21, 0, CELLS, 700),
-    (Gaussian, 40, 0, CELLS, 400),
-    (Gaussian, 40, DOUBLE, CELLS, 200),
-    (Gaussian, 21, EXTENDED, CELLS, 200),
-    (Gaussian, 40, DOUBLE_DOUBLE, LIMBS, 200),
-    (Gaussian, 48, 0, LIMBS, 200),
-    (DiscreteGaussian, 2, 0, SUMS, LONG),
-    (DiscreteGaussian, 2, DOUBLE, CELLS, 200),
-    (DiscreteGaussian, 8, 0, CELLS, 1300),
-    (DiscreteGaussian, 8, DOUBLE, CELLS, 200),
-    (DiscreteGaussian, 12, 0, CELLS, 700),
-    (DiscreteGaussian, 20, 0, CELLS, 700),
-    (DiscreteGaussian, 20, EXTENDED, CELLS, 200),
-    (DiscreteGaussian, 29, 0, CELLS, 400),
+
+def reals(kind: int, granularity: float, bound: float = MOST, **more: Any) -> dict[str, Any]:
+    """A release of values between public bounds; results up to a bound of their own."""
+    how = {"kind": kind, "limbs": 1, "granularity": granularity, "inverse": 4 / granularity, "inverse_too": 0.25}
+    how |= {"missing": 1.375, "least": -MOST, "greatest": 2.0**110, "real_lower": -bound, "real_upper": bound}
+    return how | more
+
+
+def noise(limbs: int = 1) -> dict[str, Any]:
+    return {"kind": NOISE, "limbs": limbs}
+
+
+PLAIN = {"refuse": 1, "greatest": MOST}
+SINGLE = {"single": 1}
+# Each path through a release, at its largest scale: most draws are near a boundary there. For the
+# same reason a constant-work release starts in doubles if a bulk release of its scale does.
+RELEASES: Sequence[
+    tuple[Any, int, int, dict[str, Any], int]
+] = (  # law, log2 of the scale, constant_work, how, how many
+    (DiscreteLaplace, 3, 0, integers(INT64, SIGNED, non_temporal=1), LONG),
+    (DiscreteLaplace, 3, 0, integers(INT64, SIGNED), LONG),
+    (DiscreteLaplace, 3, 0, integers(INT64, (-128, 127)), LONG),
+    (DiscreteLaplace, 12, 0, integers(INT64, (0, 65535), non_temporal=1), 701),
+    (DiscreteLaplace, 17, DOUBLE, integers(INT64, SIGNED), 200),
+    (DiscreteLaplace, 20, 0, integers(UINT64, UNSIGNED), 700),
+    (DiscreteLaplace, 43, 0, integers(INT64, (-(2**42), 2**42), non_temporal=1), 801),
+    (DiscreteLaplace, 43, 0, integers(UINT64, UNSIGNED), 800),
+    (DiscreteLaplace, 44, DOUBLE, noise(), 200),
+    (DiscreteLaplace, 40, DOUBLE_DOUBLE, integers(UINT64, (2**40, 2**63 + 2**40)), 200),
+    (DiscreteLaplace, 54, 0, integers(INT64, SIGNED, limbs=2), 200),
+    (DiscreteLaplace, 60, 0, integers(UINT64, UNSIGNED), 200),
+    (DiscreteLaplace, 60, INTEGER, noise(2), 200),
+    (OneSidedGeometric, 40, 0, integers(INT64, SIGNED), 400),
+    (Laplace, 21, 0, reals(FLOAT64, 2.0**-10, non_temporal=1), 701),
+    (Laplace, 44, 0, reals(FLOAT64, 2.0**-10, 2.0**60, **PLAIN), 400),
+    (Laplace, 44, DOUBLE, reals(FLOAT64, 2.0**20, 2.0**66), 200),
+    (Laplace, 21, EXTENDED, reals(FLOAT32, 2.0**-10, 2.0**40, **SINGLE), 200),
+    (Laplace, 40, DOUBLE_DOUBLE, reals(FLOAT64, 2.0**-40, 2.0**40, **SINGLE), 200),
+    (Laplace, 60, 0, reals(FLOAT64, 2.0**-10, limbs=2), 200),
+    (Laplace, 60, INTEGER, noise(2), 200),
+    (Gaussian, 21, 0, reals(FLOAT32, 2.0**-10, 2.0**100, **PLAIN, **SINGLE), 701),
+    (Gaussian, 40, 0, reals(FLOAT64, 2.0**-10, 2.0**100, **SINGLE), 400),
+    (Gaussian, 40, DOUBLE, noise(), 200),
+    (Gaussian, 21, EXTENDED, reals(FLOAT64, 2.0**-10, **PLAIN), 300),
+    (Gaussian, 40, DOUBLE_DOUBLE, noise(2), 200),
+    (Gaussian, 60, 0, reals(FLOAT64, 2.0**-10, 2.0**120, limbs=2, **SINGLE), 200),
+    (DiscreteGaussian, 2, 0, integers(INT64, (0, 255)), 1300),
+    (DiscreteGaussian, 2, DOUBLE, noise(), 200),
+    (DiscreteGaussian, 8, 0, noise(), 1300),
+    (DiscreteGaussian, 8, DOUBLE, integers(INT64, SIGNED), 200),
+    (DiscreteGaussian, 12, 0, integers(UINT64, UNSIGNED), 700),
+    (DiscreteGaussian, 20, 0, integers(INT64, SIGNED, non_temporal=1), 701),
+    (DiscreteGaussian, 20, EXTENDED, noise(), 300),
+    (DiscreteGaussian, 29, 0, integers(INT64, (-(2**31), 2**31 - 1)), 400),
 )
 START = 1000  # inside a batch of any width
+ENDS = 1041  # a release of LONG counts from here ends with a draw that the table leaves undecided
+LARGE = 3700  # before a draw of scale 2^60 that does not fit a limb
 REJECTED = 730_528  # the first draw of the discrete Gaussian law of scale 2^8 whose first proposal is rejected
+REJECTS = 0.1 / 4**8  # a tenth of a plan's proposals at that scale, and some 3 in 100 undecided
+
+
+def digested(at: int, word: int) -> int:
+    """A row's digest is the sum of these over its words: against accidents alone."""
+    mixed = (at * 0xD1342543DE82EF95 ^ word) % 2**64 * 0x9E3779B97F4A7C15 % 2**64
+    return mixed ^ mixed >> 32
 
 
 def offset(i: int) -> float:
@@ -129,146 +201,295 @@ def offset(i: int) -> float:
     return (i * 27 % 65 - 32) / 64
 
 
+def signed(word: int) -> int:
+    return word - 2**64 if word >> 63 else word
+
+
+def integer_value(row: Row, i: int) -> int:
+    """Value i of a release of integers: beside a bound, at an end of the type, of any size."""
+    h = digested(i, 4)
+    few, shift, is_signed = h & 31, h >> 5 & 63, row.how["kind"] == INT64
+    lower, upper = row.how["limits"]
+    least, most = SIGNED if is_signed else UNSIGNED
+    ends = most - few if h >> 63 else least + few
+    word = (lower + few - 8, upper + 8 - few, ends, (signed(h) if is_signed else h) >> shift)[i % 4] % 2**64
+    return signed(word) if is_signed else word
+
+
+def real_value(row: Row, i: int) -> float:
+    """Value i of a release of reals, as csrc/self_check.c says."""
+    h, granularity = digested(i, 5), row.how["granularity"]
+    few, some, sign = h & 7, h >> 12 & 0xFFFFFF, -1.0 if h >> 63 else 1.0
+    special = math.nan, math.inf, -math.inf, -0.0, MOST, -MOST, 2.0**-1074, 2.0**-149
+    steps = {1: some + 0.5, 2: 2.0**52 - 2 + 0.5 * few, 4: some}.get(i % 8, float(h >> 11) * 2.0 ** -(h & 63))
+    value = sign * steps * granularity
+    if i % 8 == 0:
+        value = sign * 0.0 if row.how.get("refuse") else special[few]
+    elif i % 8 == 5:
+        value = sign * (2 * some + 1) * 2.0 ** (40 + (h & 63)) * granularity
+    elif i % 8 == 3:
+        value = row.how["real_lower" if h >> 63 else "real_upper"] + (few - 4.0) * granularity
+    with np.errstate(over="ignore"):
+        return float(np.float32(value)) if row.how["kind"] == FLOAT32 else value
+
+
 def table(word: int) -> int:
-    """A table of no law: no library must carry 2^16 draws. An entry in eight is undecided."""
-    return _native.UNDECIDED if word % 8 == 5 else word * 40503 % 2**15 - 2**14
+    """A table of no law: no library must carry 2^16 draws. An entry in 64 is undecided."""
+    return _native.UNDECIDED if word % 64 == 37 else word * 40503 % 2**15 - 2**14
 
 
-def draws(row: Row) -> Iterator[int | None]:
-    """A fill's draws by the table, if it decides, else by the exact tier; None if C gives up."""
-    mechanism, width, candidates = row.mechanism, row.plan.width, set()
+def draw(row: Row, i: int, begin: Fraction) -> int | None:
+    """Draw i by the table, if it decides, else by the exact tier; None if C gives up."""
+    mechanism, candidates, at = row.mechanism, {0}, row.start + i
+    width = int(mechanism._constant_work_plan.width)
     words = mechanism._reader(_native.StreamKey(SECRET), width)
 
     def read(index: int, level: int, purpose: int = 1, candidate: int = 0) -> Digits:
         candidates.add(candidate)
         return words(index, level, purpose, candidate)
 
-    for i in range(row.n):
-        candidates.clear()
-        at = row.start + i
-        word = read(at, 0).prefix
-        if not row.constant_work and row.plan._plan.bulk == TABLE and table(word) != _native.UNDECIDED:
-            yield table(word)
-        elif isinstance(mechanism, OneSidedGeometric):
-            draw = mechanism._law.draw(read, at)
-            yield -draw if word >> (width - 1) else draw  # C draws a sign, too, and the mechanism takes it off
-        else:
-            draw = mechanism._law.draw(read, at, *([Fraction(offset(i))] if row.real else []))
-            yield draw if row.constant_work or max(candidates) == 0 else None  # a fast fill makes no second proposal
+    word = read(at, 0).prefix
+    if not row.constant_work and row.made._plan.bulk == TABLE and table(word) != _native.UNDECIDED:
+        return table(word)
+    if row.rejects:
+        return by_spoilt_plan(row, read, at)
+    if row.law is OneSidedGeometric:
+        found = mechanism._law.draw(read, at)
+        return -found if word >> (width - 1) else found  # C draws a sign, too, and the mechanism takes it off
+    found = mechanism._law.draw(read, at, *([begin] if row.real else []))
+    return found if row.constant_work or max(candidates) == 0 else None  # a bulk release makes no second proposal
 
 
-def words(row: Row) -> Iterator[int]:
-    """What C writes, in 64-bit words; for a planted draw also whether it is decided."""
-    if row.tier:
-        for planted in row.planted:
-            known = truth(row, planted)
-            draw = known or 0
-            yield from (int(known is not None), draw % 2**64, (draw >> 64) % 2**64)
-        return
-    undecided = []
-    for i, found in enumerate(draws(row)):
-        draw = found or 0
+def by_spoilt_plan(row: Row, read: Any, at: int) -> int | None:
+    """The first accepted proposal, unless one before it is undecided."""
+    for candidate in range(row.made._plan.normal.candidates):
+        proposed = row.mechanism._law.proposal.draw(partial(read, candidate=candidate), at, Fraction(0))
+        verdict = accepts(row, proposed, 2**64 - 1 - (read(at, 1, ACCEPT, candidate).prefix >> 16))
+        if verdict >= 0:
+            return proposed if verdict else None
+    return None
+
+
+def accepts(row: Row, k: int, w: int) -> int:
+    """1, -1 or 0 by the rule of csrc/discrete_gaussian.md, section 4, in rationals."""
+    most, few = Fraction(row.plan.normal.rejects) * k * k, Fraction(1, 2**40)
+    least = most * (1 - Fraction(1, 2**17) - most)
+    return int(w > most * (1 + few) * 2**64) - int(w + 1 < least * (1 - few) * 2**64)
+
+
+def result(row: Row, i: int) -> int | None:
+    """What is stored for value i, as an integer of its size; None if C gives up."""
+    how, kind = row.how, row.how["kind"]
+    if kind == NOISE:
+        found = draw(row, i, Fraction(offset(i)))
+        return None if found is None else found % 2**128
+    if kind in (INT64, UINT64):
+        found = draw(row, i, Fraction(0))
         if found is None:
-            undecided.append(i)
-        if row.form == CELLS and row.real:
-            yield int.from_bytes(ffi.buffer(ffi.new("double *", draw)), "little")
-        else:
-            yield draw % 2**64
-        if row.form == LIMBS:
-            yield (draw >> 64) % 2**64
-    yield from undecided
+            return None
+        return min(max(integer_value(row, i) + found, how["limits"][0]), how["limits"][1]) % 2**64
+    value = real_value(row, i)
+    value = min(max(value if math.isfinite(value) else how["missing"], how["least"]), how["greatest"])
+    steps = Fraction(value) / Fraction(how["granularity"])
+    point = round(steps) if abs(steps) < 2**52 else steps
+    found = draw(row, i, Fraction(steps - point))
+    if found is None:
+        return None
+    total = Fraction(how["granularity"]) * (point + found)
+    total = min(max(total, Fraction(how["real_lower"])), Fraction(how["real_upper"]))
+    rounded = float(to_single(total) if how.get("single") else total) + 0.0
+    return int.from_bytes(np.dtype("f4" if kind == FLOAT32 else "f8").type(rounded).tobytes(), "little")
 
 
-def digest(row: Row) -> int:
-    """The digest of dpf_self_check: multiply and shift, word for word, against accidents alone."""
-    found = 0
-    for word in words(row):
-        found = (found ^ word) * 0x9E3779B97F4A7C15 % 2**64
-        found ^= found >> 32
-    return found
+def to_single(x: Fraction) -> Fraction:
+    """Rounded to a float32 once, ties to even."""
+    if x == 0:
+        return x
+    exponent = max(math.frexp(float(abs(x)))[1] - 24, -149)
+    if abs(x) < Fraction(2) ** (exponent + 23) and exponent > -149:
+        exponent -= 1  # as a double it was rounded up to a power of two
+    return round(x / Fraction(2) ** exponent) * Fraction(2) ** exponent
+
+
+def words_of_release(row: Row) -> Iterator[int]:
+    """What lies in the results' memory and eight bytes before and behind it, word by word."""
+    size = 32 if row.how["kind"] == FLOAT32 else 64
+    unchanged = int.from_bytes(b"\x55" * (size // 8), "little")
+    around = [unchanged] * (64 // size)
+    yield from around
+    for i in range(row.n):
+        found = result(row, i)
+        for at in range(0, 128 if row.how["kind"] == NOISE else size, size):
+            yield unchanged if found is None else found >> at & (1 << size) - 1
+    yield from around
 
 
 # ------------------------------------------------------------------ planted draws
 
 PLANTS: Sequence[tuple[Any, int, int, int]] = (  # law, log2 of the scale, tier, digits of U
-    (DiscreteLaplace, 12, FLOAT, 31),
-    (DiscreteLaplace, 20, DOUBLE, 31),
+    (DiscreteLaplace, 12, LEVEL0, 0),
+    (DiscreteLaplace, 20, LEVEL0, 0),
+    (DiscreteLaplace, 43, LEVEL0, 0),
+    (Laplace, 21, LEVEL0, 0),
+    (Laplace, 44, LEVEL0, 0),
+    (Gaussian, 21, LEVEL0, 0),
+    (Gaussian, 40, LEVEL0, 0),
+    (DiscreteGaussian, 12, LEVEL0, 0),
+    (DiscreteGaussian, 20, LEVEL0, 0),
     (DiscreteLaplace, 20, DOUBLE, 64),
     (DiscreteLaplace, 44, DOUBLE, 64),
-    (DiscreteLaplace, 20, DOUBLE_DOUBLE, 95),
     (DiscreteLaplace, 44, DOUBLE_DOUBLE, 127),
     (DiscreteLaplace, 20, INTEGER, 95),
     (DiscreteLaplace, 44, INTEGER, 127),
     (OneSidedGeometric, 40, DOUBLE, 64),
-    (OneSidedGeometric, 40, DOUBLE_DOUBLE, 127),
     (OneSidedGeometric, 40, INTEGER, 127),
-    (Laplace, 21, DOUBLE, 31),
     (Laplace, 44, DOUBLE, 64),
     (Laplace, 21, EXTENDED, 64),
-    (Laplace, 21, DOUBLE_DOUBLE, 95),
     (Laplace, 44, DOUBLE_DOUBLE, 127),
     (Laplace, 21, INTEGER, 95),
     (Laplace, 44, INTEGER, 127),
     (Gaussian, 22, DOUBLE, 128),
     (Gaussian, 40, DOUBLE, 128),
     (Gaussian, 22, EXTENDED, 128),
-    (Gaussian, 22, DOUBLE_DOUBLE, 128),
     (Gaussian, 40, DOUBLE_DOUBLE, 128),
     (DiscreteGaussian, 2, DOUBLE, 64),
-    (DiscreteGaussian, 12, FLOAT, 32),
-    (DiscreteGaussian, 29, DOUBLE, 128),
-    (DiscreteGaussian, 22, EXTENDED, 128),
-    (DiscreteGaussian, 29, DOUBLE_DOUBLE, 128),
+    (DiscreteGaussian, 8, ACCEPTANCE, 0),
+    (DiscreteGaussian, 29, ACCEPTANCE, 0),
+)
+# The same, and how many draws: at the largest scale an integer shows an error of 2^-60.
+SWEEPS: Sequence[tuple[Any, int, int, int, int]] = (
+    (DiscreteLaplace, 60, DOUBLE_DOUBLE, 127, 256),
+    (Laplace, 60, INTEGER, 127, 640),
+    (Gaussian, 60, DOUBLE_DOUBLE, 128, 256),
 )
 TAILS = Fraction(1, 50), Fraction(1), Fraction(5)  # sizes of the noise, in scales: boundaries near them are planted
+FAR = Fraction(24)  # where U has 34 leading zeros, with which a cell of integers grows
 OFFSETS = 0.0, 0.5, -0.375
-ANGLE = 0x3F84D5B5B5470917C9E3779B97F4A7C1  # 125 digits of v, below the flags: sine and cosine are far from 0
+FEW = 16  # cells where a margin nearly meets its error, of each kind of build
+MILLIONS = 4  # so many million draws are tried for these
+
+
+def made_up(i: int) -> Planted:
+    """Planted draw i of a row that has none, as csrc/self_check.c says."""
+    h, then, row = digested(i, 1), digested(i, 2), i % 128
+    first = (1 << 63 | row << 56 | h >> 8) >> i % 32
+    angle = (h << 61) % 2**64 | row << 54 | then >> 10
+    return Planted((first, then & ~1, angle, digested(i, 3)), offset(i), bool(h >> 7 & 1), bool(h >> 6 & 1))
 
 
 def truth(row: Row, planted: Planted) -> int | None:
     """The exact tier's draw on the whole cell of these digits; None if a boundary lies inside."""
     law, begin = row.mechanism._law, Fraction(planted.offset)
     radius, angle = (high << 64 | low for high, low in (planted.digits[:2], planted.digits[2:]))
-    if is_pair(row):
-        read = read_of_pair(row)
+    if row.tier == ACCEPTANCE:
+        return max(0, accepts(row, signed(planted.digits[0]), planted.digits[1]))
+    if row.pairs:
+        read = row.digits
         whole = Digits(radius >> 128 - read, read), Digits(angle >> max(0, 125 - read), min(128, read + 3))
-        if row.tier == FLOAT:  # words of level 0, the flags in the angle's
+        if row.tier == LEVEL0:  # the flags are in the angle's word
             whole = Digits(planted.digits[0], read), Digits(planted.digits[2], read)
         return getattr(law, "proposal", law).rounded(*whole, planted.sine, begin)
-    u = radius >> 64 + 64 - row.bits if row.bits > 64 else planted.digits[0]
-    if isinstance(row.mechanism, DiscreteGaussian):
+    bits, negative = row.digits, planted.negative
+    u = radius >> 128 - bits if bits > 64 else planted.digits[0] % 2**bits
+    if row.tier == LEVEL0:
+        negative = bool(planted.digits[0] >> bits)
+    if row.law is DiscreteGaussian:
         limits = law.thresholds()
         return None if u in limits else sum(at > u for at in limits)
-    return law.rounded(planted.negative, u, row.bits, begin) if row.real else law.magnitude(u, row.bits)
+    if row.real:
+        return law.rounded(negative, u, bits, begin)
+    magnitude = law.magnitude(u, bits)
+    return -magnitude if magnitude and row.tier == LEVEL0 and negative else magnitude
 
 
-def is_pair(row: Row) -> bool:
-    return isinstance(row.mechanism, Gaussian) or (isinstance(row.mechanism, DiscreteGaussian) and row.bits != 64)
+PLANTED = np.dtype([("digits", np.uint64, 4), ("offset", np.float64), ("negative", np.int32), ("sine", np.int32)])
 
 
-def read_of_pair(row: Row) -> int:
-    """How many digits of the radius a tier reads, and of v at least."""
-    return {FLOAT: 32, DOUBLE: 64, EXTENDED: 64}.get(row.tier, 128)
+def as_array(planted: Sequence[Planted]) -> np.ndarray:
+    return np.array([*map(as_tuple, planted)], PLANTED)
 
 
-def near(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]:
-    """A boundary's cell, and on each side the nearest that every instruction set decides."""
-    if truth(row, made(at)) is not None:
-        raise ArithmeticError("no boundary lies in this cell")
-    yield made(at)
-    for side in (-1, 1):
-        distance = 1
-        while not all(decided(row, made(at + side * distance), isa) for isa in _native.ISAS):
-            distance *= 2
-        # The portable set rounds each product, the others none; twice as far leaves room for both.
-        yield made(at + side * 2 * distance)
+def as_tuple(planted: Planted) -> tuple[Any, ...]:
+    return planted.digits, planted.offset, planted.negative, planted.sine
+
+
+def by_tier(row: Row, planted: np.ndarray, isa: int, moved: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Outcomes in two words, lower first, and which are decided, with margins that much larger."""
+    found, decided = np.zeros((len(planted), 2), np.uint64), np.zeros(len(planted), np.uint8)
+    plan = row.plan
+    for name in ("margin", "margin32", "float_margin", "extended_margin", "double_double_margin"):
+        setattr(plan, name, getattr(plan, name) + moved)
+    lib.dpf_tier(
+        isa, plan, row.tier, row.bits, len(planted), ffi.from_buffer("dpf_planted[]", planted),
+        ffi.from_buffer("dpf_u128[]", found), ffi.from_buffer("uint8_t[]", decided),
+    )  # fmt: skip
+    return found, decided.astype(bool)
 
 
 def decided(row: Row, planted: Planted, isa: int) -> bool:
-    made, found, sure = ffi.new("dpf_planted[1]"), ffi.new("dpf_u128[1]"), ffi.new("uint8_t[1]")
-    made[0] = (planted.digits, planted.offset, planted.negative, planted.sine)
-    lib.dpf_tier(isa, row.plan._plan, row.tier, row.bits, 1, made, found, sure)
-    return bool(sure[0])
+    return bool(by_tier(row, as_array([planted]), isa)[1][0])
+
+
+def words_of_planted(row: Row, isa: int) -> Iterator[int]:
+    """For each draw what it must be, and whether the tier decides."""
+    planted = row.planted or [made_up(i) for i in range(row.n)]
+    for each, sure in zip(planted, by_tier(row, as_array(planted), isa)[1], strict=True):
+        known = truth(row, each)
+        if sure and known is None:
+            raise ArithmeticError(f"{row.what}: decided in spite of a boundary, {each}")
+        right = known % 2**128 if sure and known is not None else 0
+        yield from (right % 2**64, right >> 64, int(sure))
+
+
+def edges(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]:
+    """A boundary's cell, and on each side the cells between which a build begins to decide."""
+    if truth(row, made(at)) is not None:
+        raise ArithmeticError("no boundary lies in this cell")
+    yield made(at)
+    for side, isa in itertools.product((-1, 1), KINDS_OF_BUILDS):
+        near, far = 0, 1
+        while 0 < at + side * far < 2**row.digits and not decided(row, made(at + side * far), isa):
+            near, far = far, 2 * far
+        if not 0 < at + side * far < 2**row.digits:
+            continue  # in words of level 0 a cell may be wider than a step
+        while far - near > 1:
+            middle = (near + far) // 2
+            near, far = (near, middle) if decided(row, made(at + side * middle), isa) else (middle, far)
+        yield made(at + side * near)
+        yield made(at + side * far)
+
+
+def at_random(row: Row, seed: int) -> np.ndarray:
+    """A million planted draws."""
+    raw = np.random.PCG64(seed).random_raw(6 << 20).reshape(6, -1)
+    planted = np.zeros(raw.shape[1], PLANTED)
+    words = raw[:4].T if row.tier != LEVEL0 else raw[:4].T >> np.uint64(64 - row.made.width)
+    used = (1, row.tier != LEVEL0, 1, row.tier != LEVEL0) if row.pairs else (1, 0, 0, 0)
+    planted["digits"] = words * np.array(used, np.uint64)
+    if row.real:
+        planted["offset"] = ((raw[4] % np.uint64(65)).astype(float) - 32) / 64
+    planted["sine"] = raw[5] % np.uint64(2) if row.pairs else 0
+    planted["negative"] = raw[5] % np.uint64(2) if row.real and not row.pairs and row.tier != LEVEL0 else 0
+    return planted
+
+
+def closest(row: Row) -> Iterator[Planted]:
+    """Random draws that the least change of a margin makes decided, or undecided."""
+    for isa in KINDS_OF_BUILDS:
+        if by_tier(row, at_random(row, 0), isa)[1].sum() > (1 << 20) - FEW:
+            continue  # too few are near
+        moved = 2.0**-12
+        kept = np.concatenate([moving(row, at_random(row, seed), isa, moved) for seed in range(MILLIONS)])
+        while len(kept) > FEW:
+            nearest, moved = kept, moved / 2
+            kept = moving(row, nearest, isa, moved)
+        for each in np.concatenate([kept, nearest])[:FEW].tolist():
+            yield Planted(tuple(map(int, each[0])), each[1], bool(each[2]), bool(each[3]))
+
+
+def moving(row: Row, planted: np.ndarray, isa: int, moved: float) -> np.ndarray:
+    """Those of planted draws for which such a change of the margins matters."""
+    return planted[by_tier(row, planted, isa, moved)[1] != by_tier(row, planted, isa, -moved)[1]]
 
 
 def cell(minus_log: arb, bits: int) -> int:
@@ -279,36 +500,57 @@ def cell(minus_log: arb, bits: int) -> int:
     return int(found)
 
 
+def corners(bits: int) -> Iterator[int]:
+    """Digits of U at its ends, where tiers give up, and beside the ends of a logarithm's table."""
+    yield from {1, 2**bits - 1, 2**bits - 2 ** (bits // 3), math.isqrt(2 ** (2 * bits - 1))}
+    yield from (2 ** (bits - zeros) + less for zeros in (32, 42, 64) if zeros < bits for less in (-1, 0))
+    yield from (2**bits - 2 ** (bits - zeros) + less for zeros in (18, 42) if zeros < bits for less in (-2, 0, 2))
+
+
 def plant(row: Row) -> Iterator[Planted]:
-    """Boundaries of all sizes: for real laws both signs, and for pairs both draws."""
-    law, scale = row.mechanism._law, Fraction(row.mechanism.scale)
-    if isinstance(row.mechanism, DiscreteGaussian) and not is_pair(row):
-        for u in sorted({at + move for at in law.thresholds() for move in (-1, 0, 1)} - {0}):
+    """Boundaries of all sizes, signs and sides; corners; the closest cells."""
+    law, scale = row.mechanism._law, row.scale
+    if row.tier == ACCEPTANCE:
+        yield from plant_acceptance(row)
+        return
+    if row.law is DiscreteGaussian and not row.pairs:
+        for u in sorted({at + move for at in law.thresholds()[::3] for move in (-1, 0, 1)} - {0}):
             yield of_u(row, u)
         return
-    for i, tail in enumerate(TAILS):
-        begin = OFFSETS[i] if row.real else 0.0
-        if is_pair(row):
-            yield from plant_pair(row, scale, tail, begin, i)
-            continue
-        sign = -1 if row.real and i % 2 else 1
-        k = round(scale * tail) * sign
-        # At the boundary t (C - ln U) = k, or begin + S t E + 1/2 = k.
-        minus_log = (
-            ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale) if row.real else ball(k / scale) - law.offset()
-        )
-        yield from near(row, cell(minus_log, row.bits), partial(of_u, row, begin=begin, negative=sign < 0))
+    for i in range({EXTENDED: 9, DOUBLE_DOUBLE: 9, INTEGER: 4}.get(row.tier, 3)):
+        begin = OFFSETS[i % 3] if row.real else 0.0
+        tail = FAR if row.tier == INTEGER and i == 3 else TAILS[i % 3] * (1 + Fraction(i // 3, 7))
+        if row.pairs:
+            at, made = boundary_of_pair(row, scale, tail, begin, i)
+        else:
+            sign = -1 if row.real and i % 2 else 1
+            k = round(scale * tail) * sign
+            # At the boundary t (C - ln U) = k, or begin + S t E + 1/2 = k.
+            minus_log = (
+                ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale)
+                if row.real
+                else ball(k / scale) - law.offset()
+            )
+            at, made = cell(minus_log, row.digits), partial(of_u, row, begin=begin, negative=sign < 0)
+        yield from edges(row, at, made)
+        yield from map(made, corners(row.digits) if i == 0 else ())
+    yield from closest(row)
 
 
 def of_u(row: Row, u: int, begin: float = 0.0, *, negative: bool = False) -> Planted:
-    upper, lower = (u, 0) if row.bits <= 64 else divmod(u << (128 - row.bits), 2**64)
-    return Planted((upper, lower, 0, 0), begin, negative, sine=False)
+    bits = row.digits
+    upper, lower = (u, 0) if bits <= 64 else divmod(u << (128 - bits), 2**64)
+    if row.tier == LEVEL0:
+        return Planted((u | negative << bits, 0, 0, 0), begin)
+    return Planted((upper, lower, 0, 0), begin, negative)
 
 
-def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) -> Iterator[Planted]:
-    """Cells of a Gaussian pair: the radius varies, the angle stays."""
-    flags, sine, read = 3 * i % 8, i % 2 == 1, read_of_pair(row)
-    angle = flags << 125 | ANGLE >> 3
+def boundary_of_pair(
+    row: Row, scale: Fraction, tail: Fraction, begin: float, i: int
+) -> tuple[int, Callable[[int], Planted]]:
+    """A cell of a pair's radius with a boundary, and what makes planted digits of one."""
+    flags, sine, read = digested(i, 9) >> 61, digested(i, 8) >> 63 == 1, row.digits
+    angle = flags << 125 | (digested(i, 6) << 64 | digested(i, 7)) >> 3
     sign = -1 if flags >> (1 if sine else 2) & 1 else 1
     turns = arb((angle % 2**125, -127))
     side = turns.cos_pi() if sine == bool(flags & 1) else turns.sin_pi()
@@ -316,11 +558,23 @@ def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) 
     size = ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale) / side
 
     def made(u: int) -> Planted:
-        if row.tier == FLOAT:
-            return Planted((u, 0, angle >> 96, 0), begin, negative=False, sine=sine)
-        return Planted((*divmod(u << (128 - read), 2**64), *divmod(angle, 2**64)), begin, negative=False, sine=sine)
+        if row.tier == LEVEL0:
+            return Planted((u, 0, angle >> 128 - read, 0), begin, sine=sine)
+        return Planted((*divmod(u << (128 - read), 2**64), *divmod(angle, 2**64)), begin, sine=sine)
 
-    yield from near(row, cell(size * size / 2, read), made)
+    return cell(size * size / 2, read), made
+
+
+def plant_acceptance(row: Row) -> Iterator[Planted]:
+    """Beside both ends of what is undecided, which are 2^-40 of themselves away from two bounds."""
+    most_of_one, sigma = Fraction(row.plan.normal.rejects), round(row.scale)
+    for k in (0, 1, -3, sigma, -2 * sigma, 5 * sigma, -9 * sigma):
+        most = most_of_one * k * k
+        for bound in (most, most * (1 - Fraction(1, 2**17) - most)):
+            for tiny in (-39, -41, 41, 39):
+                w = math.floor(bound * (1 + (-1 if tiny < 0 else 1) * Fraction(1, 2 ** abs(tiny))) * 2**64)
+                yield Planted((k % 2**64, w, 0, 0))
+    yield from (Planted((k, w, 0, 0)) for k in (0, 1) for w in (0, 2**64 - 1))
 
 
 # ------------------------------------------------------------------ all of them
@@ -329,11 +583,24 @@ def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) 
 @cache
 def rows() -> list[Row]:
     """Every row of known.h; digits are planted, or taken from it by a test."""
-    found = [Row(scaled(law, e), tier=tier, bits=bits) for law, e, tier, bits in PLANTS]
-    for law, e, constant_work, form, n in FILLS:
-        start = REJECTED - 100 if (law, e) == (DiscreteGaussian, 8) else START
-        found.append(Row(scaled(law, e), constant_work=constant_work, form=form, n=n, start=start))
+    found = [Row(law, e, tier=tier, bits=bits) for law, e, tier, bits in PLANTS]
+    found += [Row(law, e, tier=tier, bits=bits, n=n) for law, e, tier, bits, n in SWEEPS]
+    for law, e, constant_work, how, n in RELEASES:
+        usual = {(DiscreteGaussian, 8): REJECTED - 100, (DiscreteLaplace, 3): ENDS}
+        start = usual.get((law, e), LARGE if e == 60 else START)
+        found.append(Row(law, e, constant_work=constant_work, how=how, n=n, start=start))
+    found.append(Row(DiscreteGaussian, 8, constant_work=DOUBLE, how=noise(), n=200, start=START, rejects=REJECTS))
     return found
+
+
+def digests(row: Row) -> list[int]:
+    """The digests of dpf_self_check, for each kind of build."""
+    found = []
+    for isa in KINDS_OF_BUILDS if row.tier else KINDS_OF_BUILDS[:1]:
+        words = words_of_planted(row, isa) if row.tier else words_of_release(row)
+        first = 0 if row.tier else -2 if row.how["kind"] == FLOAT32 else -1
+        found.append(sum(itertools.starmap(digested, enumerate(words, first))) % 2**64)
+    return found * (2 // len(found))
 
 
 def initializer(record: Any, arrays: dict[str, str]) -> str:
@@ -345,6 +612,9 @@ def initializer(record: Any, arrays: dict[str, str]) -> str:
             held = arrays.get(name, "")
         elif kind.type.kind == "struct":
             held = initializer(value, arrays)
+        elif kind.type.kind == "array":
+            held = f"{{{', '.join(f'{each:#x}' for each in value)}}}".replace("0x0", "0")
+            held = re.sub("(, 0)+}", "}", held)
         else:
             held = value.hex() if isinstance(value, float) else f"{value:#x}" if abs(value) > 2**32 else str(value)
         if held not in ("", "0", "{}", "0x0.0p+0"):
@@ -358,24 +628,29 @@ def array(kind: str, name: str, values: Sequence[str], per_line: int) -> str:
     return f"static const {kind} {name}[{len(values)}] = {{\n    {body}}};"
 
 
-def header() -> str:
+def planted_rows() -> list[Row]:
+    """The rows, with planted digits."""
     ctx.prec = 500
+    for row in rows():
+        if row.tier and not row.n:
+            row.planted = list(dict.fromkeys(plant(row)))
+            row.n = len(row.planted)
+    return rows()
+
+
+def header(rows: Sequence[Row]) -> str:
+    """The text of known.h, of rows whose digits are planted."""
     text = [
         "/* SPDX-License-Identifier: Apache-2.0",
         " * Written by proofs/make_known.py. */",
     ]
     made, shared = [], {}  # one array for rows that have it alike
-    for at, row in enumerate(rows()):
-        if row.tier:
-            row.planted = list(plant(row))
-            row.n = len(row.planted)
-            planted = [
-                f"{{{{{', '.join(f'{digits:#x}' for digits in p.digits)}}}, {p.offset.hex()}, {p.negative:d}, {p.sine:d}}}"
-                for p in row.planted
-            ]
+    for at, row in enumerate(rows):
+        if row.planted:
+            planted = [initializer(ffi.new("dpf_planted *", as_tuple(p))[0], {}) for p in row.planted]
             text.append(array("dpf_planted", f"known_planted{at}", planted, 1))
         arrays = {}
-        for buffer in row.plan._kept:  # thresholds and guide, if any
+        for buffer in row.made._kept:  # thresholds and guide, if any
             if buffer == ffi.NULL:
                 continue
             kind = ffi.typeof(buffer).item.cname
@@ -386,17 +661,17 @@ def header() -> str:
                 values = [f"{value:#x}" if wide else str(value) for value in buffer]
                 text.append(array(kind, shared[held], values, 4 if wide else 24))
             arrays[name] = shared[held]
-        plan = ffi.new("dpf_plan *", row.plan._plan[0])
-        plan.constant_work = row.constant_work or plan.constant_work
-        parts = [
-            f'.what = "{row.what}"', f".plan = {initializer(plan[0], arrays)}", f".tier = {row.tier}", f".bits = {row.bits}",
-            f".constant_work = {int(row.constant_work > 0)}", f".form = {row.form}", f".n = {row.n}", f".start = {row.start}",
-            f".digest = {digest(row):#x}",
-        ]  # fmt: skip
-        made.append(f"{{{', '.join([*parts, *([f'.planted = known_planted{at}'] if row.tier else [])])}}}")
+        parts = [f'.what = "{row.what}"', f".plan = {initializer(row.plan[0], arrays)}"]
+        if row.tier:
+            parts += [f".tier = {row.tier}", f".bits = {row.bits}"]
+            parts += [f".planted = known_planted{at}"] if row.planted else []
+        else:
+            parts += [f".how = {initializer(row.release[0], {})}", f".start = {row.start}"]
+        parts += [f".n = {row.n}", f".digest = {{{', '.join(f'{digest:#x}' for digest in digests(row))}}}"]
+        made.append(f"{{{', '.join(parts)}}}")
     made.append("{0}")
     return "\n".join([*text, array("dpf_known", "known", made, 1)]) + "\n"
 
 
 if __name__ == "__main__":
-    (Path(__file__).parents[1] / "known.h").write_text(header())
+    (Path(__file__).parents[1] / "known.h").write_text(header(planted_rows()))

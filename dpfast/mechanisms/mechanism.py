@@ -16,6 +16,7 @@ from dpfast.adapters import releaser
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.equals import shared_property
+from dpfast.mechanisms.known_plans import check_plan
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.formatting import rounded
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
@@ -75,7 +76,8 @@ class Mechanism(Described, ABC):
 
     @shared_property
     def _constant_work_plan(self) -> _native.Plan:
-        """For calls that do the same work for every draw."""
+        """For calls that do the same work for every draw. Raises: SelfCheckError."""
+        check_plan(self.LAW)
         return _native.Plan(self.LAW, **self._constants())
 
     @property
