@@ -566,6 +566,7 @@ WORK = """
     integers, reals = dpfast.DiscreteLaplace(1, 10), dpfast.Gaussian(sigma=1)
     wide, rejecting = dpfast.DiscreteLaplace(1, 2**60), dpfast.DiscreteGaussian(sigma=1000)
     undecided = dpfast.DiscreteLaplace(1, 10**6)
+    integers._constant_work_plan  # whose law is then known to make right plans
     blind = undecided._constants() | BLIND  # C decides no draw
     with unittest.mock.patch.object(dpfast.DiscreteLaplace, "_constants", lambda _: blind):
         undecided._constant_work_plan
