@@ -121,9 +121,14 @@ def _wheels(figures: Figures) -> str:
 
 
 # How the figures of a check are said; those of others are listed by their names.
+def _self_check(figures: Figures) -> str:
+    """By instruction set."""
+    return ", ".join(f"{name}: {found['noticed']} of {found['spoilt']}" for name, found in figures.items())
+
+
 SAID: dict[str, Callable[[Figures], str]] = {
     "asan": _asan, "audits": _audits, "builds": _builds, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
-    "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "spark": _engine, "timing": _timing, "wheels": _wheels,
+    "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "self_check": _self_check, "spark": _engine, "timing": _timing, "wheels": _wheels,
 }  # fmt: skip
 
 

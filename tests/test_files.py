@@ -63,6 +63,18 @@ def test_csv_stays_csv_byte_for_byte(tmp_path) -> None:
     assert json.loads((tmp_path / "out.csv.json").read_text()) == {"epsilon_total": "1"}
 
 
+def test_an_interval_says_what_a_float32_does_to_it(tmp_path, capsys) -> None:
+    """Near 4e7 its values are 4 apart, and 95 % of the noise is within 3."""
+    for kind, said in ((np.float32, True), (np.float64, False)):
+        file, out = tmp_path / "in.parquet", tmp_path / f"{np.dtype(kind)}.parquet"
+        pq.write_table(pa.table({"x": np.full(3, 4e7, kind)}), file)
+        options = "--mechanism", "laplace", "--column", "x", "--epsilon", "1", "--sensitivity", "1"
+        assert main(["privatize", str(file), str(out), *options]) == 0
+        told = " ".join(capsys.readouterr().err.split())
+        assert "95 % within ±2.99574" in told
+        assert ("before a float32 rounds it" in told) is said
+
+
 def test_csv_becomes_parquet_with_strings(tmp_path) -> None:
     source = csv_file(tmp_path, 'id,count,note\n007,5,"say ""hi"""\n,6,\n')
     copied(source, tmp_path / "out.parquet", ["count"])

@@ -45,7 +45,11 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 LOCKS = exact.alone, key.lock
 # These draw as their mechanism does, after many lines of their own.
-ELSEWHERE = {"BoundedHistogram.release", "Ledger.release", "tree"}
+ELSEWHERE = {
+    *(f"BoundedHistogram.{name}" for name in ("release", "select", "thresholded", "tree")),
+    "Ledger.release",
+    "tree",
+}
 
 
 @pytest.fixture(scope="module")

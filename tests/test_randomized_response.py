@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+from collections.abc import Iterable
 from fractions import Fraction
 
 import mpmath
@@ -14,7 +15,7 @@ import pytest
 import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 import dpfast
 from dpfast import DTypeError, ParameterError, RandomizedResponse, exact, kernels
@@ -217,7 +218,6 @@ def epsilon_of(law: list[list[mpmath.mpf]], n: int, delta: float) -> float:
         (RandomizedResponse(1, 10), lambda: of_truths(Fraction(1), 10), 24.9610),
         (RandomizedResponse(1, 100), lambda: of_truths(Fraction(1), 100), 8.8220),
         (RandomizedResponse(Fraction(1, 30), 10), lambda: of_truths(Fraction(1, 30), 10), 0.4308),
-        (RandomizedResponse.two_coin(Fraction(1, 4)), lambda: of_coins(Fraction(1, 4)), 27.6512),
     ],
     ids=lambda each: str(each) if isinstance(each, RandomizedResponse) else "",
 )
@@ -231,6 +231,50 @@ def test_fifty_answers_cost_what_their_losses_come_to(mechanism, law, expected) 
     assert exact * (1 - 1e-9) <= found.epsilon <= exact * (1 + 1e-6)
     assert found.by == "pld"
     assert exact <= dpfast.compose([mechanism] * 50).approximate(1e-6).epsilon
+
+
+def delta_of_mix(p: Fraction, epsilon: float, there: int, back: int) -> float:
+    """That of answers that a unit changes from yes to no, and of others from no to yes."""
+    (no, _), (_, yes) = coins(p)
+    yes, no = float(yes), 1 - float(no)  # the probability of a yes, by the truth
+    found = 0.0
+    for said, other in itertools.product(range(there + 1), range(back + 1)):
+        ways = math.comb(there, said) * math.comb(back, other)
+        here, gone = (
+            a**said * (1 - a) ** (there - said) * b**other * (1 - b) ** (back - other)
+            for a, b in ((yes, no), (no, yes))
+        )
+        found += ways * max(0.0, here - math.exp(epsilon) * gone)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("p", "n", "delta"), [("0.1", 2, 0.02), ("0.05", 2, 0.006), ("0.1", 10, 2e-6), ("0.3", 10, 1e-3)]
+)
+def test_coins_cost_what_any_mix_of_truths_costs(p, n, delta) -> None:
+    """A unit may change some answers one way and others back, which may be worse than either."""
+    pytest.importorskip("dp_accounting")
+    p = Fraction(p)
+
+    def worst(epsilon: float, mixes: Iterable[int]) -> float:
+        return max(delta_of_mix(p, epsilon, there, n - there) for there in mixes)
+
+    one_way, any_way = (
+        optimize.brentq(lambda e, mixes=mixes: worst(e, mixes) - delta, 0, n * 5) for mixes in ((0, n), range(n + 1))
+    )
+    assert worst(one_way, range(n + 1)) > delta * 1.2
+    survey = RandomizedResponse.two_coin(p, answers_per_unit=n)
+    for found in (
+        float(dpfast.compose([RandomizedResponse.two_coin(p)] * n, by="pld", delta=delta).epsilon),
+        survey.privacy_loss_distribution().get_epsilon_for_delta(delta),
+    ):
+        assert any_way * (1 - 1e-9) <= found <= any_way * 1.15
+
+
+def test_too_many_answers_for_a_distribution_are_refused() -> None:
+    pytest.importorskip("dp_accounting")
+    with pytest.raises(ParameterError, match="answers_per_unit must be at most 4194304 for a distribution of losses"):
+        RandomizedResponse(1, 2, answers_per_unit=2**31).privacy_loss_distribution()
 
 
 # ------------------------------------------------------------------ several answers of one unit

@@ -28,6 +28,11 @@ from dpfast.release.arrays import Job, clamps, prepare_real
 from dpfast.trees.noisy_tree import NoisyTree
 
 
+def must_hide(mechanism: Any, change: Any) -> None:
+    """Raises: ParameterError (a mechanism that is not made for counts which change so)."""
+    mechanism._refuse_less(change)
+
+
 def replaced(fields: Any, **others: Any) -> Any:
     """A named tuple with other fields."""
     return fields._replace(**others)

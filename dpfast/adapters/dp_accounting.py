@@ -78,13 +78,19 @@ Side: TypeAlias = tuple[Sequence[float], Callable[[Fraction], float]]  # losses,
 def response_losses(sides: Sequence[Side], epsilon: Fraction, answers: int, interval: float) -> Any:
     """So many answers as a PrivacyLossDistribution.
 
-    sides: one, or one a truth. epsilon: what all answers spend.
+    sides: one, or one a truth: an answer may change from either to the other, and other answers of
+        the unit the other way. So each costs the larger delta of both, whatever the others do.
+        Two curves of coins cross at 0 alone.
+    epsilon: what all answers spend.
     """
     _check_size(epsilon, 0, interval)
-    one = _accounting.pld.privacy_loss_distribution.PrivacyLossDistribution(
-        *(_connected(*side, interval) for side in sides)
-    )
-    return _many(one, answers)
+    if answers > MOST_POINTS:
+        raise ParameterError(
+            f"answers_per_unit must be at most {MOST_POINTS} for a distribution of losses, got {answers}"
+        )
+    losses = [0.0, *itertools.chain.from_iterable(losses for losses, _ in sides)]
+    pmf = _connected(losses, lambda at: max(delta(at) for _, delta in sides), interval)
+    return _many(_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution(pmf), answers)
 
 
 def _connected(losses: Sequence[float], delta: Callable[[Fraction], float], interval: float) -> Any:

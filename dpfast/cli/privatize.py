@@ -307,7 +307,11 @@ def _released(mechanism: Mechanism, table: Source, rows: int, *, real: bool) -> 
         f"{'value' if real else 'count'}{'s' * (rows != 1)}",
         f"95 % within {half_width(mechanism, Fraction(95, 100))}",
     )
-    return [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
+    rounds = [", before a float32 rounds it" if kind.name == "float32" else "" for kind in table.dtypes]
+    return [
+        f"{name}: {rows:,} {what}, {law(mechanism)}, {within}{more}"
+        for name, more in zip(table.chosen, rounds, strict=True)
+    ]
 
 
 def _record(

@@ -20,7 +20,7 @@ from dpfast.jobs.plan import Plan, differences, plan
 from dpfast.jobs.tasks import DOMAIN, Bound, Check, Digest, Draw, Freeze, Publish, domain_of, file_of, put, same
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import Real, flag
-from dpfast.privacy.sensitivity import Sensitivity, refuse_less
+from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.records.partitions import BUCKETS, Showing, Withheld, alone
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import Chooser, KeyFile, ReleaseKey, release_key
@@ -249,7 +249,7 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
         if any(has < least for has, least in zip(mechanism.alone, alone(change), strict=True)):
             raise ParameterError("mechanism must be made for counts.sensitivity, or more")
         change = change.with_public_keys()
-    refuse_less(change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)  # type: ignore[attr-defined]
+    mechanism._refuse_less(change)  # noqa: SLF001  the counts' own door
     return named
 
 

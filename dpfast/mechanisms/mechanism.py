@@ -21,7 +21,7 @@ from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.formatting import rounded
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
 from dpfast.privacy.parameters import flag, probability, step_of_losses, whole
-from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
+from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_dtype, plain_array, real_dtype
 from dpfast.release.blocks import Blocks
 from dpfast.release.counts import origin_of, refuse_less, sealing
 from dpfast.release.digits import reader
@@ -34,6 +34,7 @@ from dpfast.release.engine import (
     run,
     run_small,
 )
+from dpfast.release.layout import disjoint
 from dpfast.release.names import Names
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dpfast.privacy import laplace, parameters
 from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon, warn_if_weak
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import Record, ratio, unwritten, written
-from dpfast.privacy.sensitivity import Cells, Sensitivity, in_norm
+from dpfast.privacy.sensitivity import Cells, Sensitivity, in_norm, must_cover, refuse_less
 
 MOST_SCALE = 2**60
 UNKNOWN = "sensitivity must be known in L1 here, and this one in L2 alone: Sensitivity(l0, linf), or a number"
@@ -45,6 +45,12 @@ class Pure(Record):
     @property
     def _most_cells(self) -> int | None:
         return self._change.cells if self._change else None
+
+    def _refuse_less(self, change: Sensitivity) -> None:
+        """As Payable's. Epsilon is that of l1 alone, rho and losses those of the change stated."""
+        refuse_less(change, self.sensitivity, self.adjacency, self.unit)
+        if self._change is not None:
+            must_cover(self._change, change)
 
     @lockfree_property
     def _scale(self) -> Fraction:

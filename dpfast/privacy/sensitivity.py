@@ -425,8 +425,8 @@ def refuse_less(
     """Called before a mechanism's noise hides this change in counts.
 
     stated, adjacency, unit: the mechanism's own. The sensitivity may be a number in one norm alone.
-        Each figure that it states must be at least that of the change. So no change that can be is
-        beyond it.
+        Each figure that it states must be at least that of the change, and it must cover the change
+        (must_cover). A number stands for one cell that moves by it, the worst there is.
     Raises: ParameterError (also for private keys).
     """
     change.refuse_private_keys()
@@ -443,8 +443,22 @@ def refuse_less(
                 f"mechanism must be made for {name} of at least {parameters.shown(least)}, got one for "
                 f"{parameters.shown(figure)}{COVER}"
             )
-    if isinstance(stated, Sensitivity) and not _covers(stated, change):
+    if isinstance(stated, Sensitivity):
+        must_cover(stated, change)
+
+
+def must_cover(stated: Sensitivity, change: Sensitivity) -> None:
+    """Called before noise whose epsilon, rho and losses are those of what is stated hides a change.
+
+    What is said of adding and removing a unit is to hold, too, if anything is.
+    Raises: ParameterError.
+    """
+    if not _covers(stated, change):
         raise ParameterError(f"mechanism must be made for the worst change of the counts{COVER}")
+    if change.adjacency == "substitution" and (mine := stated.add_remove) and (theirs := change.add_remove):
+        more = [name for name in ("l1", "l2_squared") if getattr(mine, name) < getattr(theirs, name)]
+        if more or not _covers(mine, theirs):
+            raise ParameterError(f"mechanism must be made for what one unit contributes to the counts{COVER}")
 
 
 def _covers(stated: Sensitivity, change: Sensitivity) -> bool:

@@ -27,7 +27,7 @@ from dpfast.privacy.record import ratio, written
 from dpfast.privacy.sensitivity import Sensitivity, across_parts, refuse_less
 from dpfast.privacy.threshold import least_threshold
 from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
-from dpfast.release.counts import origin_of, sealing
+from dpfast.release.counts import change_of, origin_of, sealing
 from dpfast.release.key import encode, release_key
 from dpfast.release.names import Names
 
@@ -279,7 +279,7 @@ def _refuse_less(counts: CountArray, stated: Sensitivity) -> None:
     found = origin_of(counts)
     if found is None:
         return
-    change = found.change(counts.size).with_public_keys()
+    change = change_of(counts, found).with_public_keys()
     refuse_less(change, stated, stated.adjacency, stated.unit)
     for name, most, given in zip(Norms._fields, alone(change), alone(stated), strict=True):
         if given < most:

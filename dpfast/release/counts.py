@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpfast.errors import ParameterError
+from dpfast.release.layout import overlaps_itself
+
 if TYPE_CHECKING:
     from dpfast.privacy.sensitivity import Sensitivity
     from dpfast.release.key import ReleaseKey
 
-SAME_CELLS = "copy", "__copy__", "__deepcopy__", "astype", "__getitem__", "take", "reshape", "ravel", "flatten"
+AT_PLACES = "__getitem__", "take", "compress"
+SAME_CELLS = "copy", "__copy__", "__deepcopy__", "astype", "reshape", "ravel", "flatten", *AT_PLACES
 
 
 class Origin:
@@ -44,6 +48,16 @@ class Origin:
         if whole.keys == "private" or whole.contributes is None or whole.l0 is None or cells >= whole.l0:
             return whole
         return whole.of_sums(max(cells, 1), 1)
+
+
+class Twice(Origin):
+    """The origin of cells among which one is taken twice."""
+
+    def change(self, _: int) -> Sensitivity:
+        raise ParameterError(
+            "values must hold each cell of the counts once, for one unit moves all that are taken of it: release the "
+            "counts, and take cells of the result"
+        )
 
 
 class BoundedTotal(int):
@@ -92,8 +106,14 @@ def _same_cells(method: Callable[..., Any]) -> Callable[..., Any]:
             return found
         if type(found.base) is np.ndarray:  # cells at places: a plain view would look at this base
             found = np.ndarray.copy(found)
-        if origin_of(found) is None:
-            found.origin = origin_of(self)
+        if (origin := origin_of(self)) is None:
+            return found
+        if method.__name__ in AT_PLACES and found.base is None:
+            places = method(np.arange(self.size).reshape(self.shape), *arguments, **options)
+            if np.unique(places).size < places.size:
+                origin = Twice(origin.sensitivity)
+        if found.base is None or origin_of(found) is None:
+            found.origin = origin
         return found
 
     return keeping
@@ -126,8 +146,16 @@ def origin_of(values: Any) -> Origin | None:
         elif isinstance(values, (np.ndarray, memoryview)):
             values = values.obj if isinstance(values, memoryview) else values.base
         else:
-            return None
+            values = _looked_at(values)
     return None
+
+
+def _looked_at(values: Any) -> Any:
+    """The array at whose memory a Series of pandas looks, or a window of NumPy's; else None."""
+    found = values.base if type(values).__name__ == "DummyArray" else None
+    if getattr(values, "ndim", None) == 1 and hasattr(values, "values"):
+        found = values.values
+    return found if isinstance(found, np.ndarray) else None
 
 
 def refuse_less(values: Any, mechanism: Any) -> None:
@@ -137,7 +165,17 @@ def refuse_less(values: Any, mechanism: Any) -> None:
     """
     found = origin_of(values)
     if found is not None:
-        mechanism._refuse_less(found.change(np.size(values)))  # noqa: SLF001  the counts' own door
+        mechanism._refuse_less(change_of(values, found))  # noqa: SLF001  the counts' own door
+
+
+def change_of(values: Any, origin: Origin) -> Sensitivity:
+    """By how much one unit can change these values, of counts of this origin.
+
+    Raises: ParameterError (a cell is among them twice).
+    """
+    if isinstance(values, np.ndarray) and overlaps_itself(values):
+        origin = Twice(origin.sensitivity)
+    return origin.change(np.size(values))
 
 
 def sealing(key: Any, values: Any) -> Any:

@@ -105,7 +105,7 @@ MUTANTS = [
            "test_jobs.py -k may_be_anything"),
     Mutant("a key of another label seals a stage", "dpfast/jobs/verbs.py", "if secret.id != terms.key:", "if False:",
            "test_jobs.py -k 'bad_input or another_release'"),
-    Mutant("a mechanism for less releases a job's counts", "dpfast/jobs/verbs.py", "    refuse_less(change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)", "    (change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)",
+    Mutant("a mechanism for less releases a job's counts", "dpfast/jobs/verbs.py", "    mechanism._refuse_less(change)  # noqa: SLF001  the counts' own door\n", "",
            "test_jobs.py -k 'bad_input or refuses'"),
     Mutant("a threshold for less hides a job's keys", "dpfast/jobs/verbs.py", "if any(has < least for has, least in zip(mechanism.alone, alone(change), strict=True)):", "if False:",
            "test_jobs.py -k 'bad_input or refuses or withheld'"),
