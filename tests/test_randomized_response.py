@@ -274,7 +274,7 @@ def test_coins_cost_what_any_mix_of_truths_costs(p, n, delta) -> None:
 def test_too_many_answers_for_a_distribution_are_refused() -> None:
     pytest.importorskip("dp_accounting")
     with pytest.raises(ParameterError, match="answers_per_unit must be at most 4194304 for a distribution of losses"):
-        RandomizedResponse(1, 2, answers_per_unit=2**31).privacy_loss_distribution()
+        RandomizedResponse(1, 2, answers_per_unit=2**22 + 1).privacy_loss_distribution()
 
 
 # ------------------------------------------------------------------ several answers of one unit
