@@ -420,6 +420,10 @@ def test_a_cell_that_is_taken_twice_is_refused() -> None:
     ):
         with pytest.raises(ParameterError, match="values must hold each cell of the counts once"):
             DiscreteLaplace(1, 10**6).release(twice)
+    own = COUNTS[:2].copy()
+    for given in (COUNTS.take([3, 1], None, own), COUNTS.take([3, 1], out=own)):  # written, and not by places
+        assert given is own
+        assert own.tolist() == [COUNTS[3], COUNTS[1]]
     assert NOISE.release(windows.as_strided(COUNTS, (3,), (16,))).shape == (3,)
     with pytest.raises(ParameterError, match="contributions with|made for"):
         DiscreteLaplace(1, 1).release(windows.as_strided(COUNTS, (3,), (16,)))

@@ -202,12 +202,13 @@ def test_a_plan_made_here_is_a_known_one(law: str, monkeypatch: pytest.MonkeyPat
         return right(name, **fields | {"double_double_margin": fields.get("double_double_margin", 0.0) + 2.0**-52})
 
     monkeypatch.setattr(_native, "Plan", wrong)
-    mechanism = kind("0.71") if law.endswith("gaussian") else kind("0.71", 1)
+    mechanism_of = ("0.71",) if law.endswith("gaussian") else ("0.71", 1)
     out = np.full(5, 7.0 if law in ("gaussian", "laplace") else 7)
-    for _ in range(2):
+    for values, options in ((out, {}), (out, {}), (np.tile(out, 2000), {"lower": 0})):  # few, again, and in bulk
+        written = values.copy()
         with pytest.raises(SelfCheckError, match=f"a known {law} plan come out otherwise"):
-            mechanism.release(out.copy(), out=out)
-    assert (out == 7).all()
+            kind(*mechanism_of).release(values, out=written, **options)
+        assert (written == 7).all()
     check_plan.cache_clear()
 
 

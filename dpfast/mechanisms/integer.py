@@ -124,7 +124,7 @@ class IntegerNoise(Mechanism):
     def _bulk_plan(self) -> _native.Plan:
         if not self._tabled:
             return self._constant_work_plan
-        return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
+        return self._made_plan(table=signed_table(self._law.table(_native.TABLE_BITS)))
 
     def _run(
         self,

@@ -78,8 +78,12 @@ class Mechanism(Described, ABC):
     @shared_property
     def _constant_work_plan(self) -> _native.Plan:
         """For calls that do the same work for every draw. Raises: SelfCheckError."""
+        return self._made_plan()
+
+    def _made_plan(self, **table: Any) -> _native.Plan:
+        """A plan, once a known one of this law came out right. Raises: SelfCheckError."""
         check_plan(self.LAW)
-        return _native.Plan(self.LAW, **self._constants())
+        return _native.Plan(self.LAW, **table, **self._constants())
 
     @property
     def _bulk_plan(self) -> _native.Plan:

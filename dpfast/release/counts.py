@@ -102,8 +102,8 @@ def _same_cells(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def keeping(self: BoundedCounts, *arguments: Any, **options: Any) -> Any:
         found = method(self, *arguments, **options)
-        if not isinstance(found, BoundedCounts):  # a number
-            return found
+        if not isinstance(found, BoundedCounts) or any(found is each for each in (*arguments, *options.values())):
+            return found  # a number; or what the caller gave to be written, which knows its own
         if type(found.base) is np.ndarray:  # cells at places: a plain view would look at this base
             found = np.ndarray.copy(found)
         if (origin := origin_of(self)) is None:
@@ -153,7 +153,8 @@ def origin_of(values: Any) -> Origin | None:
 def _looked_at(values: Any) -> Any:
     """The array at whose memory a Series of pandas looks, or a window of NumPy's; else None."""
     found = values.base if type(values).__name__ == "DummyArray" else None
-    if getattr(values, "ndim", None) == 1 and hasattr(values, "values"):
+    axes = getattr(values, "ndim", None)  # of a column of Spark another column, which has no truth
+    if type(axes) is int and axes == 1 and hasattr(values, "values"):
         found = values.values
     return found if isinstance(found, np.ndarray) else None
 

@@ -46,6 +46,8 @@ MUTANTS = [
            "test_self_check.py -k changed_answer"),
     Mutant("the self-check takes the undecided for decided", "csrc/self_check.c", "digested(3 * (at + i) + 2, decided[i])", "0",
            "test_self_check.py -k 'changed_answer or every_instruction_set'"),
+    Mutant("a plan with a table is compared with none", "dpfast/mechanisms/integer.py", "self._made_plan(table=signed_table(self._law.table(_native.TABLE_BITS)))", "_native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())",
+           "test_self_check.py -k made_here"),
     Mutant("a plan made here is compared with none", "dpfast/mechanisms/mechanism.py", "        check_plan(self.LAW)\n", "",
            "test_self_check.py -k made_here"),
     Mutant("a plan made here may differ", "dpfast/_native.py", 'if all(bytes(ffi.buffer(ffi.addressof(row, "plan"))) != made for row in known):',
