@@ -153,7 +153,7 @@ def origin_of(values: Any) -> Origin | None:
 def _looked_at(values: Any) -> Any:
     """The array at whose memory a Series of pandas looks, or a window of NumPy's; else None."""
     found = values.base if type(values).__name__ == "DummyArray" else None
-    axes = getattr(values, "ndim", None)  # of a column of Spark another column, which has no truth
+    axes = getattr(values, "ndim", None)  # Spark answers with a column, which has no truth value
     if type(axes) is int and axes == 1 and hasattr(values, "values"):
         found = values.values
     return found if isinstance(found, np.ndarray) else None
