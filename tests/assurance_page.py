@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+from places import TESTS
+
+HERE = TESTS
 PAGE = HERE.parent / "docs" / "assurance.md"
 FOLDER = PAGE.with_name("assurance")
 HEAD = """\

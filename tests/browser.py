@@ -21,11 +21,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from places import TESTS
+
 WIDTHS = 360, 768, 1280  # px: a phone, a tablet, a desk
 SCHEMES = "light", "dark"
 HEIGHT = 800
 LEAST = 4.5  # contrast of text, by WCAG 2 at level AA
-SCRIPT = Path(__file__).with_name("looks.js")
+SCRIPT = TESTS / "looks.js"
 # Chromium reads commands from descriptor 3 and answers on descriptor 4.
 AS_3_AND_4 = (
     "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"

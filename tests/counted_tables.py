@@ -17,13 +17,13 @@ import pytest
 import tiers
 import visits
 import worlds
+from places import TESTS
 from visits import CAPS, KINDS, PHASES, SECRET, at_home, charges, files, job, same
 
 import dpfast
 from dpfast import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError, jobs
 from dpfast.jobs import out_of_core, table, tasks, verbs
 
-TESTS = Path(__file__).parent
 ROWS = visits.visits()
 SIZE = 140_000  # keys of a table: three blocks
 NAMES = ("[ab]", "[!b]", "out*", "out?", "**", "?", "[x]", "x[y", "a\\b[1]", "a\\*", "{a,x}", "key=1", "key=all", "n=x",

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from places import VECTORS
 
 import dpfast
 from dpfast.mechanisms.laws import LAWS
@@ -28,7 +29,7 @@ PRIVATE = {"counts", "values", "scores", "answers", "keys", "unit_ids"}  # whate
 
 # ------------------------------------------------------------------ good arguments
 
-FORMAT_1 = Path(__file__).with_name("vectors") / "ledger_format_1.db"
+FORMAT_1 = VECTORS / "ledger_format_1.db"
 OPTIONS = {
     "out",
     "dtype",

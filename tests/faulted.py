@@ -23,13 +23,12 @@ import pyarrow as pa
 import pytest
 import tiers
 import visits
+from places import TESTS
 
 import dpfast
 from dpfast import OtherInputError, jobs
 from dpfast.jobs import tasks
 from dpfast.jobs.keys import ipc
-
-TESTS = Path(__file__).resolve().parent
 
 
 class Within:

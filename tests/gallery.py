@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
+from places import ROOT
+
 CITIES = ROOT / "examples" / "data" / "city_populations.csv"  # beside each notebook that runs
 FOLDER = ROOT / "docs" / "gallery"
 CELL = re.compile(r"^```python\n(?P<code>.*?)^```$\n(?:\n```text\n(?P<output>.*?)^```$\n)?", re.MULTILINE | re.DOTALL)

@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from places import VECTORS
 
 import dpfast
 from dpfast import jobs
 from dpfast.cli import main
 from dpfast.release import seal
 
-VECTORS = Path(__file__).with_name("vectors") / "kept"
+KEPT = VECTORS / "kept"
 N = 24
 SHOPS = [f"shop {i:02}" for i in range(N)]
 COUNTS = [(7 * i) % 11 + 5 * (i % 3) for i in range(N)]
@@ -192,7 +193,7 @@ CASES: dict[str, Callable[[Home], bytes]] = {
 
 def begun(folder: Path) -> Home:
     """A copy of what was kept, as its owner has it."""
-    shutil.copytree(VECTORS, folder, dirs_exist_ok=True)
+    shutil.copytree(KEPT, folder, dirs_exist_ok=True)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o700 if path.is_dir() else 0o600)
     for name in ("budget.db", "exchanged.db"):
@@ -269,4 +270,4 @@ def make(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else VECTORS)
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else KEPT)

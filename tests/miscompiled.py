@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-CSRC = Path(__file__).resolve().parents[1] / "csrc"
+from places import ROOT
+
+CSRC = ROOT / "csrc"
 COMMON = "dispatch", "chacha", "entropy", "self_check"
 FLAGS = "-std=c11", "-O0", "-g0", "-w", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"
 LONGEST = 300  # seconds of one compilation or check

@@ -43,5 +43,5 @@ for adapter in ${*:-smartnoise tumult opacus spark}; do
     "$bin/pip" install --quiet "$folder"/wheel/*.whl
     echo "$adapter: $("$bin/python" --version), $wanted"
     # `python -m pytest` would import the folder's package; pytest-xdist's options do not apply
-    "$bin/pytest" --quiet -p no:cacheprovider -o addopts= "$root/tests/test_adapter_$adapter.py"
+    "$bin/pytest" --quiet -p no:cacheprovider -o addopts= "$root"/tests/*/"test_$adapter.py"
 done

@@ -16,8 +16,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from places import ROOT
 
-CSRC = Path(__file__).resolve().parent.parent / "csrc"
+CSRC = ROOT / "csrc"
 PROOFS = CSRC / "proofs"
 MODES = {"ne": 0, "dn": 1, "up": 2, "zr": 3}  # in the order of MXCSR
 

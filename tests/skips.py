@@ -32,16 +32,16 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "no mounts of one's own here": ("test_ledger_place.py::test_mounts",),
     "could not import 'mypy'.*": ("test_types.py::test_a_release_has_a_type",),
     "DPFAST_DIFFPRIVLIB_TESTS names no folder.*": (
-        "test_adapter_diffprivlib.py::test_their_own_tests_pass_on_our_noise",
-        "test_adapter_diffprivlib.py::test_their_own_tests_notice_a_defect",
+        "test_diffprivlib.py::test_their_own_tests_pass_on_our_noise",
+        "test_diffprivlib.py::test_their_own_tests_notice_a_defect",
     ),
 }  # fmt: skip
 # What depends on the machine, wants an environment of its own, or is no case of its parameters.
 ELSEWHERE: dict[str, tuple[str, ...]] = {
     "could not import '(opacus|snsql|tmlt.core|pyspark)'.*": (
-        "test_adapter_opacus.py", "test_adapter_smartnoise.py", "test_adapter_spark.py", "test_adapter_tumult.py",
+        "test_opacus.py", "test_smartnoise.py", "test_spark.py", "test_tumult.py",
     ),
-    "could not import 'torch'.*|the library of torch is not installed|no GPU": ("test_adapter_columns.py", "test_adapter_dlpack.py"),
+    "could not import 'torch'.*|the library of torch is not installed|no GPU": ("test_columns.py", "test_dlpack.py"),
     "(opacus|pyspark|snsql|tmlt) is not installed": ("test_examples.py::test_examples_run",),
     "could not import '(atheris|pyspark|ray)'.*": ("test_deep.py::test_a_cheap_case_of_each", "test_fuzz.py"),
     ".* is not installed: pip install 'dpfast\\[peers\\]'": (
@@ -58,8 +58,9 @@ Skipped = set[tuple[str, str]]  # the name of a test, or of a file that was skip
 
 
 def place_of(name: str) -> str:
-    """The file and function of a test, without what its parameters are."""
-    return name.removeprefix("tests/").partition("[")[0]
+    """The file's name and the function of a test, without what its parameters are."""
+    file, separator, function = name.partition("[")[0].partition("::")
+    return file.rpartition("/")[2] + separator + function
 
 
 def allowed(name: str, why: str, listed: dict[str, tuple[str, ...]]) -> bool:

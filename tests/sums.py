@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from places import ROOT
 
-CSRC = Path(__file__).resolve().parent.parent / "csrc"  # beside the tests, wherever dpfast is installed
+CSRC = ROOT / "csrc"  # beside the tests, wherever dpfast is installed
 
 SOURCE = r"""
     #include "dpf_impl.h"

@@ -11,7 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from places import ROOT, every_test_file
+
 COVERS = ("csrc", "dpfast/_native.py", "dpfast/records", "dpfast/release/engine.py", "dpfast/kernels",
           "dpfast/mechanisms", "setup.py")  # fmt: skip
 TESTS = ("arrays", "bounded_histogram", "bounded_rows", "changing_arrays", "discrete_gaussian", "discrete_laplace", "fixed_point_sum", "gaussian",
@@ -51,7 +52,7 @@ def _python(home: Path, *arguments: str, **environment: str) -> subprocess.Compl
 
 def _tests(home: Path, **environment: str) -> int:
     """How many tests of kernels passed; raises if one did not."""
-    files = [f"tests/test_{name}.py" for name in TESTS]
+    files = [str(every_test_file(home / "tests")[f"test_{name}.py"]) for name in TESTS]
     run = _python(home, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, **environment)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
     found = re.search(r"(\d+) passed", run.stdout)

@@ -25,11 +25,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from places import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COVERS = ("csrc", "setup.py", "dpfast/_native.py")
-ROOT = Path(__file__).resolve().parents[2]
 
 CONDA = "-march=nocona -mtune=haswell -ftree-vectorize -fPIC -fstack-protector-strong -fno-plt -O2 -ffunction-sections"
 # Flags for other machines, and such as change arithmetic; all must give equal draws.

@@ -96,7 +96,7 @@ def check(*, cheap: bool) -> dict[str, Any]:
         if not cheap:
             files, again = _measured(home, "-n", "auto", "tests")
         planted.write_text(text + PLANTED)
-        one = _measured(home, f"tests/{TESTS}")[0][FILE]
+        one = _measured(home, f"tests/counts/{TESTS}")[0][FILE]
         at = len(text.splitlines()) + 1 + PLANTED.splitlines()[1:].index("    if value == 1:") + 1
     assert [at, at + 1] in one["missing_branches"], f"the branch planted at line {at} is not listed"
     assert [at, at + 2] in one["executed_branches"], f"the branch taken at line {at} is not counted"

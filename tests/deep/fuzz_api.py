@@ -22,6 +22,7 @@ from typing import Any
 
 from doors import Call, surface
 from hostile import HOSTILE, hostile, outcome
+from places import TESTS
 
 COVERS = ("dpfast", "csrc", "tests/doors.py", "tests/hostile.py")
 AT_ONCE = 20_000  # calls with several hostile arguments, in the whole check
@@ -57,7 +58,7 @@ def _finds_what_is_planted() -> None:
 
 
 def _in_a_process(share: str) -> dict[str, Any]:
-    here = Path(__file__).resolve().parents[1]
+    here = TESTS
     path = os.pathsep.join([str(here.parent), str(here), os.environ.get("PYTHONPATH", "")])
     with tempfile.TemporaryDirectory() as folder:
         run = subprocess.run(

@@ -24,6 +24,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from places import TESTS
+
 COVERS = (
     "dpfast/cli", "dpfast/tables/files.py", "dpfast/tables/source.py", "dpfast/tables/csv_file.py", "dpfast/tables/arrow_file.py", "dpfast/tables/array_file.py", "dpfast/tables/readers.py",
     "dpfast/tables/streams.py", "dpfast/tables/text_format.py", "dpfast/tables/numbers.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py", "dpfast/tables/atomic_write.py", "dpfast/ledger",
@@ -366,7 +368,7 @@ def planted() -> int:
 
 def child(code: str) -> str:
     """What a child prints that may import this module."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     command = [sys.executable, "-c", f"from deep.fuzz_cli import *; {code}"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{code} ended with {ended.returncode}: {ended.stderr[-2000:]}"

@@ -21,6 +21,8 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
+from places import TESTS
+
 COVERS = (
     "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/csv_file.py", "dpfast/tables/arrow_file.py", "dpfast/tables/array_file.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
     "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py", "dpfast/cli/histogram.py", "dpfast/cli/report.py", "dpfast/tables/rows.py",
@@ -302,7 +304,7 @@ def kills_of_unkeyed_tables(times: int, seed: int) -> dict[str, int]:
 
 
 def child(code: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     command = [sys.executable, "-c", f"import json\nfrom deep.kills_of_files import *\n{code}"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 

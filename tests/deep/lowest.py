@@ -20,8 +20,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from places import ROOT, every_test_file
+
 COVERS = ("pyproject.toml", "setup.py", "csrc", "dpfast")
-ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = ("cli", "plot", "pandas", "polars", "arrow")
 FILES = (
     "adapter_arrow", "adapter_columns", "adapter_dlpack", "adapter_pandas", "adapter_polars", "arrays", "atomic_write", "cli",
@@ -77,7 +78,7 @@ def _built_and_tested(folder: Path, python: str, least: dict[str, str]) -> dict[
     _run(folder, *pip, "install", "--no-deps", str(wheel))
     _run(folder, *pip, "check")
     checks = _run(folder, str(tools / "dpfast"), "selftest")
-    files = [str(folder / "source" / "tests" / f"test_{name}.py") for name in FILES]
+    files = [str(every_test_file(folder / "source" / "tests")[f"test_{name}.py"]) for name in FILES]
     # Old libraries warn of what newer ones deprecated: here a warning is no error.
     tests = _run(folder, str(tools / "pytest"), "-q", "-W", "ignore", "-p", "no:cacheprovider", *files)
     return {

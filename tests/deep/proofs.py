@@ -21,11 +21,11 @@ from proofs import PROOFS
 
 from deep.record import ROOT
 
-COVERS = ("csrc", "dpfast/exact", "dpfast/privacy", "tests/proofs.py", "tests/test_proofs.py", "tests/test_bounds.py",
-          "tests/test_normal_bounds.py", "tests/test_exact.py", "tests/test_gaussian_privacy.py")  # fmt: skip
+COVERS = ("csrc", "dpfast/exact", "dpfast/privacy", "tests/proofs.py", "tests/csrc/test_proofs.py", "tests/csrc/test_bounds.py",
+          "tests/csrc/test_normal_bounds.py", "tests/privacy/test_exact.py", "tests/privacy/test_gaussian_privacy.py")  # fmt: skip
 SCRIPTS, BOUNDS = (
-    "test_proofs.py",
-    ("test_bounds.py", "test_normal_bounds.py", "test_exact.py", "test_gaussian_privacy.py"),
+    "csrc/test_proofs.py",
+    ("csrc/test_bounds.py", "csrc/test_normal_bounds.py", "privacy/test_exact.py", "privacy/test_gaussian_privacy.py"),
 )
 NEEDS = ("gappa",)  # which refuses the cheap case's planted bound
 KINDS = {
@@ -37,10 +37,10 @@ KINDS = {
 # Tool, file, its text and a false one, the tests that must then fail.
 PLANTED = [
     ("Gappa", "csrc/proofs/decide.gappa", "relative_error = 0x5p-52", "relative_error = 0x4.8p-52",
-     ("test_proofs.py", "-k", "proves and decide and ne")),
+     ("csrc/test_proofs.py", "-k", "proves and decide and ne")),
     ("Sollya", "csrc/proofs/decide.sollya", "0x1.9999999995287p-2", "0x1.9999999995307p-2",
-     ("test_proofs.py", "-k", "certifies and decide")),
-    ("python-flint", "csrc/wide_log.h", "0x35c594dece57a8", "0x35c594dece57a9", ("test_bounds.py", "-k", "wide_tables")),
+     ("csrc/test_proofs.py", "-k", "certifies and decide")),
+    ("python-flint", "csrc/wide_log.h", "0x35c594dece57a8", "0x35c594dece57a9", ("csrc/test_bounds.py", "-k", "wide_tables")),
 ]  # fmt: skip
 
 

@@ -11,10 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from places import ROOT
+
 if TYPE_CHECKING:
     from types import ModuleType
 
-ROOT = Path(__file__).resolve().parents[2]
 ASSURANCE = ROOT / "docs" / "assurance"
 _MACHINERY = {"__init__", "__main__", "record"}
 

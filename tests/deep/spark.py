@@ -19,6 +19,7 @@ import pytest
 import tiers
 import visits
 from faulted import Planted, disk
+from places import TESTS
 
 from dpfast import FileError, KeyReuseError, jobs
 from dpfast.jobs import verbs
@@ -33,7 +34,6 @@ COVERS = (
     "tests/visits.py",
 )
 
-TESTS = Path(__file__).resolve().parents[1]
 PORT = 17_077
 ROOM = (1024, 1536, 2400)  # KiB of a disk: of no domain, of no stage, of no output
 # Each row: a fault of on_spark.Fault, and the kind of release.

@@ -14,8 +14,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from places import ROOT
+
 COVERS = ("packaging", "pyproject.toml", "setup.py", "csrc", "dpfast")
-ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "packaging" / "wheels.sh"
 
 

@@ -3,7 +3,7 @@
 
 A target is a class of a module of this package: it is made in a scratch folder, gives `seeds`, and
 is called with bytes. It raises Finding if a call broke a promise. `.ci/deep fuzz` runs the targets
-under atheris; corpus/ keeps small inputs that reach new branches, which tests/test_fuzz.py replays.
+under atheris; corpus/ keeps small inputs that reach new branches, which test_fuzz.py replays.
 """
 
 from __future__ import annotations

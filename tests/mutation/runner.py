@@ -21,6 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from deep.record import ROOT, git
+from places import every_test_file
 
 from mutation.mutant import Mutant
 
@@ -119,7 +120,8 @@ def _survives(copy: Path, mutant: Mutant) -> bool:
 
 def _passes(copy: Path, tests: str) -> bool:
     """Whether the tests pass. A hang and a crash are failures; any other end is a list's error."""
-    files = [f"tests/{word}" if word.endswith(".py") else word for word in shlex.split(tests)]
+    there = every_test_file(copy / "tests")
+    files = [str(there[word].relative_to(copy)) if word.endswith(".py") else word for word in shlex.split(tests)]
     try:
         ended = _run(copy, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files)
     except subprocess.TimeoutExpired:

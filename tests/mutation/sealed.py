@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant("zero and negative zero are two inputs", "dpfast/release/blocks.py", "            copied += 0.0\n", "",
            "test_real_arrays.py -k negative_zero"),
     Mutant("names that repeat are sealed by their places", "dpfast/release/names.py", "self._in_order = bool((codes == np.arange(codes.size)).all())", "self._in_order = True",
-           "test_sealed.py test_thresholded.py test_adapter_pandas.py"),
+           "test_sealed.py test_thresholded.py test_pandas.py"),
     Mutant("names of other lengths meet", "dpfast/release/names.py", 'return ["texts", lengths.astype("<i8").view("u1"), text]', 'return ["texts", text]',
            "test_sealed.py -k 'names or golden'"),
     Mutant("a sealed release that fails keeps its counts", "dpfast/release/blocks.py", "            self.out.fill(0)\n", "",

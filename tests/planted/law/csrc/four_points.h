@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A law that tests/test_extension.py adds to a copy of the tree: t or 2t of either sign; see
+ * A law that tests/csrc/test_extension.py adds to a copy of the tree: t or 2t of either sign; see
  * four_points.md. */
 
 DPF_INLINE int64_t four_points_of(const dpf_plan *plan, uint64_t negative, uint64_t twice) {

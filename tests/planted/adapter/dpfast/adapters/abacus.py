@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""abacus, a library that tests/test_extension.py makes up: a release of a Column is a Column."""
+"""abacus, a library that test_extension.py makes up: a release of a Column is a Column."""
 
 from __future__ import annotations
 

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a build must know before it draws: right answers, every way to a draw, no difference."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from miscompiled import SPOILT
+from proofs import CSRC, generator
+from tiers import ISAS
+
+from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
+from dpfast._dpf import ffi, lib
+from dpfast.mechanisms.known_plans import check_plan
+from dpfast.mechanisms.laws import own_laws
+from dpfast.random.random_bytes import random_bytes
+
+
+@cache
+def make_known() -> Any:
+    return generator("make_known")
+
+
+def answers() -> Iterator[Any]:
+    """What is compiled in."""
+    known, at = _native.known_answers(), 0
+    while known[at].what != ffi.NULL:
+        yield known[at]
+        at += 1
+
+
+ROWS = list(answers())
+IDS = [f"{at}, {ffi.string(answer.what).decode()}" for at, answer in enumerate(ROWS)]
+
+
+@cache
+def rows() -> list[Any]:
+    """The generator's rows, with the digits that are compiled in."""
+    found = make_known().rows()
+    assert len(found) == len(ROWS)
+    for row, answer in zip(found, ROWS, strict=True):
+        row.n = answer.n
+        row.planted = [] if answer.planted == ffi.NULL else [
+            make_known().Planted(tuple(each.digits), each.offset, bool(each.negative), bool(each.sine))
+            for each in answer.planted[0 : answer.n]
+        ]  # fmt: skip
+    return found
+
+
+PLANTED = [at for at, answer in enumerate(ROWS) if answer.planted != ffi.NULL]
+KINDS = sorted({_native.PORTABLE, max(ISAS)})  # builds without fma, and with it
+
+
+def test_the_answers_are_what_their_generator_writes() -> None:
+    """Plans, releases and digests of known.h, from its planted digits: by the exact tier."""
+    if len(KINDS) == 2:
+        assert make_known().header(rows()) == (CSRC / "known.h").read_text()
+    else:
+        assert [make_known().digests(row)[0] for row in rows()] == [answer.digest[0] for answer in ROWS]
+
+
+@pytest.mark.parametrize("at", PLANTED, ids=[IDS[at] for at in PLANTED])
+def test_planted_digits_lie_where_margin_and_error_meet(at: int) -> None:
+    """Each kind of build decides some of them, and never one with a boundary inside."""
+    row = rows()[at]
+    truth = [make_known().truth(row, planted) for planted in row.planted]
+    for isa in KINDS:
+        decided = make_known().by_tier(row, make_known().as_array(row.planted), isa)[1].tolist()
+        assert {True, False} <= set(decided)
+        assert all(draw is not None for draw, sure in zip(truth, decided, strict=True) if sure)
+    if row.tier == make_known().ACCEPTANCE:
+        law = row.mechanism._law
+        for planted, sure, taken in zip(row.planted, decided, truth, strict=True):
+            k, w = make_known().signed(planted.digits[0]), planted.digits[1]
+            assert not sure or law.accepts(k, 2**64 - 1 - w, 64) is bool(taken)
+    else:
+        assert None in truth
+
+
+def test_the_answers_cover_every_law_tier_and_kind_of_value() -> None:
+    """Planted: each law, tier and level 0. Releases: every width, kind, limb, bound and store."""
+    laws = {number: name for name, number in _native.LAWS.items()}
+    planted = {(laws[answer.plan.law], answer.tier) for answer in ROWS if answer.tier}
+    double, extended, double_double, integer = _native.DOUBLE, _native.EXTENDED, _native.DOUBLE_DOUBLE, _native.INTEGER
+    expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, double_double, integer)}
+    expected |= {("gaussian", tier) for tier in (double, extended, double_double)} | {("laplace", extended)}
+    expected |= {("discrete_gaussian", tier) for tier in (double, make_known().ACCEPTANCE)}
+    assert planted == expected | {(law, make_known().LEVEL0) for law in laws.values()}
+    releases = [answer for answer in ROWS if not answer.tier]
+    tiers = {
+        (laws[each.plan.law], each.plan.constant_work if each.how.constant_work else each.plan.bulk)
+        for each in releases
+    }
+    tabled = {("discrete_laplace", _native.TABLE), ("discrete_gaussian", _native.TABLE)}
+    floats = {
+        ("discrete_laplace", _native.FLOAT),
+        ("discrete_gaussian", _native.FLOAT),
+        ("discrete_gaussian", extended),
+    }
+    assert tiers >= tabled | floats | expected - {("discrete_gaussian", make_known().ACCEPTANCE)}
+    widths = {(laws[each.plan.law], each.plan.width) for each in releases if not each.how.constant_work}
+    assert widths >= {(law, 16) for law, _ in tabled} | {(law, width) for law in laws.values() for width in (32, 64)}
+    ways = {(each.how.kind, each.how.limbs) for each in releases}
+    kinds = _native.KINDS.values()
+    assert ways >= {(kind, 2) for kind in kinds if kind != _native.KINDS["f"]} | {(_native.KINDS[k], 1) for k in "ldf"}
+    for name in ("non_temporal", "refuse", "single"):
+        assert {getattr(each.how, name) for each in releases} == {0, 1}, name
+    bounds = {(each.how.lower.lo, each.how.upper.lo) for each in releases if each.how.kind == _native.KINDS["l"]}
+    assert bounds >= {(2**64 + low if low < 0 else low, high) for low, high in ((-(2**63), 2**63 - 1), (-128, 127))}
+
+
+def test_what_the_long_check_spoils_is_there() -> None:
+    """`.ci/deep self_check` builds each; tests/house/test_deep.py a few."""
+    assert [spoilt.name for spoilt in SPOILT if (CSRC / spoilt.file).read_text().count(spoilt.old) != 1] == []
+    assert len({spoilt.name for spoilt in SPOILT}) == len(SPOILT)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_changed_answer_is_found(isa: int) -> None:
+    """Another digest, digits or scale in any row, and the check names that row."""
+    scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
+    for at, answer in enumerate(ROWS):
+        changed = ffi.new("dpf_known[2]")
+        changed[0] = answer
+        assert lib.dpf_self_check(isa, changed, scratch) == ffi.NULL
+        for kind in (0, 1):
+            changed[0].digest[kind] ^= 1 << at % 64
+        assert lib.dpf_self_check(isa, changed, scratch) == answer.what
+        changed[0] = answer
+        if answer.planted != ffi.NULL:
+            moved = ffi.new("dpf_planted[]", answer.n)
+            ffi.memmove(moved, answer.planted, ffi.sizeof(moved))
+            for each in moved:
+                each.digits[0] ^= 1 << min(62, answer.bits - 2 if answer.bits else answer.plan.width - 3)  # far away
+            changed[0].planted = moved
+        elif answer.tier:
+            changed[0].n -= 1
+        else:
+            changed[0].start += 1
+        assert lib.dpf_self_check(isa, changed, scratch) == answer.what
+
+
+@pytest.fixture
+def _unchecked() -> Iterator[None]:
+    """Forget, before and after, that this build was found good."""
+
+    def forget() -> None:
+        _native.checked.cache_clear()
+        _native.best_isa.cache_clear()
+
+    forget()
+    yield
+    forget()
+
+
+@pytest.mark.usefixtures("_unchecked")
+@pytest.mark.parametrize("at", [0, len(ROWS) - 1])
+def test_a_build_that_does_not_know_draws_nothing(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """The first use checks all answers: if one differs, releases and streams are refused."""
+    changed = ffi.new("dpf_known[]", len(ROWS) + 1)
+    for i, answer in enumerate(ROWS):
+        changed[i] = answer
+    for kind in (0, 1):
+        changed[at].digest[kind] ^= 1
+    monkeypatch.setattr(_native, "known_answers", lambda: changed)
+    says = r"does not reproduce its known answers \(.* of scale .*\), so it draws nothing; build it again"
+    for n in (1, 5000):
+        counts = np.full(n, 999)
+        for _ in range(2):
+            with pytest.raises(SelfCheckError, match=says):
+                DiscreteLaplace(1, 10).release(counts, out=counts)
+        assert set(counts.tolist()) in ({0}, {999})  # after there was a key, or before
+        with pytest.raises(SelfCheckError):
+            DiscreteLaplace(1, 10).sample(n)
+        with pytest.raises(SelfCheckError):
+            random_bytes(2**20)
+        with pytest.raises(SelfCheckError):
+            Laplace(1, 1).release(np.zeros(n))
+
+
+@pytest.mark.parametrize("law", sorted(own_laws()))
+def test_a_plan_made_here_is_a_known_one(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each use of the law is refused, and no value of `out` is touched."""
+    check_plan.cache_clear()
+    seen: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(_native.Plan, "check", lambda _: seen.append(law))
+        check_plan(law)
+    assert len(seen) == 1
+    check_plan.cache_clear()
+    check_plan(law)
+    check_plan.cache_clear()
+    kind, right = own_laws()[law], _native.Plan
+
+    def wrong(name: str, **fields: Any) -> Any:
+        return right(name, **fields | {"double_double_margin": fields.get("double_double_margin", 0.0) + 2.0**-52})
+
+    monkeypatch.setattr(_native, "Plan", wrong)
+    mechanism_of = ("0.71",) if law.endswith("gaussian") else ("0.71", 1)
+    out = np.full(5, 7.0 if law in ("gaussian", "laplace") else 7)
+    for values, options in ((out, {}), (out, {}), (np.tile(out, 2000), {"lower": 0})):  # few, again, and in bulk
+        written = values.copy()
+        with pytest.raises(SelfCheckError, match=f"a known {law} plan come out otherwise"):
+            kind(*mechanism_of).release(values, out=written, **options)
+        assert (written == 7).all()
+    check_plan.cache_clear()
+
+
+@pytest.mark.usefixtures("_unchecked")
+def test_every_instruction_set_knows_its_answers() -> None:
+    """Each that this machine has passes the check that the chosen one must pass."""
+    for isa in ISAS:
+        assert _native.checked(isa) == isa
+    assert _native.isa_name() == _native.ISA_NAMES[_native.best_isa()]
+
+
+def test_the_check_needs_no_library() -> None:
+    """It is C alone: `import dpfast` does not run it, and it loads no python-flint."""
+    code = (
+        "import sys, dpfast; from dpfast import _native; assert _native.checked.cache_info().currsize == 0; "
+        "_native.best_isa(); assert _native.checked.cache_info().currsize == 1; assert 'flint' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What README.md, docs/ and examples/ show works on the real table, as README.md quotes it."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import importlib
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiers
+from fresh import run
+from places import ROOT
+
+import dpfast
+
+# They warn of themselves: tests/engines/test_spark.py and tests/deep/ray.py run them.
+ELSEWHERE = {"with_spark.py", "with_ray.py"}
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name not in ELSEWHERE)
+CITIES = ROOT / "examples" / "data" / "city_populations.csv"
+COLUMNS = ["geonameid", "name", "country", "population"]
+
+
+@cache
+def output(example: Path) -> str:
+    """What an example prints, which it does without a warning."""
+    result = run(example)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def blocks(page: Path) -> list[str]:
+    """The Python of a page, as far as the libraries that it names are installed."""
+    found = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    absent = [name for name in ("pandas", "polars", "duckdb") if importlib.util.find_spec(name) is None]
+    return [block for block in found if not any(name in block for name in absent)]
+
+
+def table(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, strict=True))
+
+
+# What the example of an adapter needs, where that is not its own name.
+NEEDS = {"with_arrow": "pyarrow", "with_polars_lazy": "polars", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run(example) -> None:
+    """Those of an adapter where its library is installed."""
+    needs = NEEDS.get(example.stem, example.stem.removeprefix("with_")) if example.stem.startswith("with_") else "numpy"
+    if importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+    assert "95 %" in output(example)
+
+
+def test_the_cities_are_real_counts() -> None:
+    """Enough of them, in the order of their public ids, none twice, small enough to commit."""
+    header, *rows = table(CITIES)
+    ids, populations = [int(row[0]) for row in rows], [int(row[3]) for row in rows]
+    assert header == COLUMNS
+    assert len(rows) >= 10_000
+    assert ids == sorted(set(ids))
+    assert min(populations) >= 50_000
+    assert CITIES.stat().st_size < 500_000
+
+
+def test_the_example_prints_noisy_counts() -> None:
+    """The named cities are close to the true ones and not all equal; all others stay unsaid."""
+    true = {row[1]: int(row[3]) for row in table(CITIES) if row[2] == "NZ"}
+    lines = re.findall(r"^(\S.*?) +NZ +([\d,]+) +±30$", output(ROOT / "examples" / "city_populations.py"), re.MULTILINE)
+    noise = [int(count.replace(",", "")) - true[name] for name, count in lines]
+    assert len(noise) == len(true) > 10
+    assert any(noise)
+    assert max(map(abs, noise)) <= dpfast.DiscreteLaplace(0.1, 1).interval(1 - 1e-9, cells=len(noise))
+
+
+def test_the_command_line_on_the_cities(tmp_path) -> None:
+    """Rows, their order and all other columns stay; the counts get noise of the stated spread."""
+    out = tmp_path / "noisy.csv"
+    options = ["--column", "population", "--epsilon", "0.1", "--sensitivity", "1", "--lower", "0"]
+    result = run("-m", "dpfast", "privatize", CITIES, out, *options)
+    assert result.returncode == 0, result.stderr
+    before, after = table(CITIES), table(out)
+    assert [row[:3] for row in before] == [row[:3] for row in after]
+    others = [re.sub(rb"\d+$", b"", line) for line in CITIES.read_bytes().split(b"\n")]
+    assert others == [re.sub(rb"\d+$", b"", line) for line in out.read_bytes().split(b"\n")]
+    noise = np.array([int(b[3]) - int(a[3]) for a, b in zip(before[1:], after[1:], strict=True)])
+    mechanism = dpfast.DiscreteLaplace(0.1, 1)
+    # Standard deviation of Laplace noise's sample variance: sqrt(5/n) of it; 7 of these: below
+    # 1e-6.
+    assert abs(np.var(noise) / mechanism.variance - 1) < 7 * np.sqrt(5 / noise.size)
+    about = json.loads((tmp_path / "noisy.csv.json").read_text())
+    assert about["epsilon_total"] == "1/10"
+    assert [(r["column"], r["epsilon"], r["scale"], r["lower"]) for r in about["releases"]] == [
+        ("population", "1/10", 10.0, 0)
+    ]
+
+
+def test_readme_quotes_the_ten_lines() -> None:
+    """README.md begins with the example that these tests run."""
+    licence, _, code = (ROOT / "examples" / "ten_lines.py").read_text("utf-8").partition("\n")
+    assert licence.startswith("# SPDX-")
+    assert blocks(ROOT / "README.md")[0] == code
+    assert len(code.splitlines()) == 10
+
+
+CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("page", "first"),
+    [
+        ("docs/tutorial.md", 0),
+        ("docs/how_to.md", 0),
+        ("docs/choosing.md", 0),
+        ("docs/ledger.md", 0),
+        ("docs/records.md", 0),
+        ("docs/sealed.md", 0),
+        ("docs/trees.md", 0),
+        ("docs/python.md", 0),
+    ],
+)
+def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
+    """Each block with its own names, in one process."""
+    monkeypatch.chdir(tmp_path)
+    code = blocks(ROOT / page)[first:]
+    assert code
+    result = run("-c", f"for block in {code!r}: exec(compile(block, block, 'exec'), {{'__name__': '__main__'}})")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_commands_of_the_recipes_run_in_an_empty_folder(tmp_path, monkeypatch) -> None:
+    """All of them, in the order of the page. tests/evidence/test_selftest.py runs the last."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "how_to.md").read_text("utf-8")
+    script = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)).replace(
+        "dpfast selftest --quick\n", ""
+    )
+    dpfast_here = f'dpfast() {{ "{sys.executable}" -m dpfast "$@"; }}\n'
+    said = subprocess.run(["bash", "-ec", dpfast_here + script], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    assert script.count("dpfast ") > 5
+
+
+# The modules whose docstrings have examples.
+DOCUMENTED = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "dpfast").rglob("*.py")
+    if ">>> " in path.read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+@pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning", "ignore::dpfast.WeakGuaranteeWarning")
+def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch) -> None:
+    """Those of an adapter where its library is installed. No draw decides one, but for 1e-8."""
+    monkeypatch.chdir(tmp_path)
+    try:
+        documented = importlib.import_module(module)
+    except ImportError as missing:
+        pytest.skip(str(missing))
+    names = {"dpfast": dpfast, "np": np}
+    tiers.warns_again(monkeypatch)
+    found = doctest.testmod(documented, extraglobs=names, optionflags=doctest.ELLIPSIS)
+    assert found.failed == 0 < found.attempted
+
+
+def test_the_table_of_sensitivities_is_what_they_are() -> None:
+    """docs/choosing.md has the figures of (3, 2)."""
+    rows = {
+        '`adjacency="add-remove"`': dpfast.Sensitivity(3, 2),
+        '`adjacency="substitution"`, contributions ≥ 0': dpfast.Sensitivity(3, 2, adjacency="substitution"),
+        '`adjacency="substitution", cells=4`, contributions ≥ 0': dpfast.Sensitivity(
+            3, 2, adjacency="substitution", cells=4
+        ),
+        '`adjacency="substitution", signed=True`': dpfast.Sensitivity(3, 2, adjacency="substitution", signed=True),
+    }
+    for first, s in rows.items():
+        assert f"| {first} | {s.l0} | {s.linf} | {s.l1} | {s.l2_squared} |\n" in CHOOSING
+
+
+def test_the_gaussian_is_the_smaller_one_from_nine_cells_on() -> None:
+    """By its standard deviation, as docs/choosing.md says."""
+
+    def spreads(l0: int) -> tuple[float, float]:
+        known = dpfast.Sensitivity(l0, 1)
+        return dpfast.DiscreteLaplace(1, known).stddev, dpfast.DiscreteGaussian.calibrated(1, known, delta=1e-6).stddev
+
+    assert "the Gaussian is the smaller one from 9 cells on" in " ".join(CHOOSING.split())
+    (laplace_8, gaussian_8), (laplace_9, gaussian_9) = spreads(8), spreads(9)
+    assert laplace_8 < gaussian_8
+    assert laplace_9 > gaussian_9
+
+
+def test_the_docs_are_linked_and_name_what_there_is() -> None:
+    """README.md links the page, every link leads somewhere, choosing.md has every mechanism."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert "](docs/choosing.md)" in readme
+    pages = [((ROOT / "docs" / path.name).read_text("utf-8"), ROOT / "docs") for path in (ROOT / "docs").glob("*.md")]
+    for page, folder in ((readme, ROOT), *pages):
+        for link in re.findall(r"\]\((?!https?:)([^)#]*)", page):
+            assert not link or (folder / link).exists(), link
+    for name in ("DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "Snapping"):
+        assert f"`{name}" in CHOOSING

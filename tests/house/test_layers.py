@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of docs/design.md: who imports whom, who touches what; with planted violations."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import tiers
+from places import ROOT
+
+from dpfast.mechanisms.laws import own_laws
+
+PUBLIC = {"dpfast", "dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.testing"}
+
+# Room: what it may import beside the standard library, in functions too. "dpfast": a public name.
+ROOMS: dict[str, set[str]] = {
+    "errors.py": set(),
+    "privacy": {"dpfast.errors", "dpfast.exact", "dpfast.privacy", "flint", "numpy"},
+    "_native.py": {"dpfast._dpf", "dpfast.errors", "numpy"},
+    "loading.py": {"dpfast._native"},
+    "paths.py": set(),
+    "exact": {"dpfast.errors", "dpfast.exact", "dpfast.loading", "flint"},
+    "statistics.py": {"dpfast.exact", "flint", "numpy"},
+    "kernels": {"dpfast.kernels", "dpfast.loading", "dpfast.paths", "numba", "llvmlite", "numpy"},
+    "release": {"dpfast.errors", "dpfast.privacy", "numpy"},
+    "testing.py": {"dpfast.privacy", "dpfast.release.key"},
+    "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library
+    "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
+    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.paths", "dpfast.privacy", "dpfast.release.counts", "dpfast.release.key", "dpfast.release.seal"},
+    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.counts", "dpfast.release.key", "dpfast.release.names", "numpy"},
+    "trees": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.release.arrays", "dpfast.trees", "numpy"},
+    "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.release.arrays", "numpy"},
+    "mechanisms": {"dpfast", "dpfast._native", "dpfast.adapters", "dpfast.errors", "dpfast.exact", "dpfast.kernels", "dpfast.mechanisms", "dpfast.privacy",
+                   "dpfast.release", "dpfast.statistics", "numpy"},
+    "__init__.py": {"dpfast", "dpfast.adapters", "dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.postprocess", "dpfast.privacy",
+                    "dpfast.random", "dpfast.records", "dpfast.release.key", "dpfast.testing", "dpfast.trees"},
+    "__main__.py": {"dpfast.cli"},
+    "cli": PUBLIC | {"dpfast.audit", "dpfast.bench", "dpfast.cli", "dpfast.jobs", "dpfast.pictures", "dpfast.release.arrays", "dpfast.report", "dpfast.selftest", "dpfast.tables",
+                     "dpfast.terminal", "click", "numpy"},
+    "jobs": PUBLIC | {"blake3", "dpfast._native", "dpfast.jobs", "dpfast.records", "dpfast.release", "dpfast.tables.atomic_write", "numpy", "pyarrow"},
+    "report": PUBLIC | {"dpfast.report", "dpfast.terminal"},
+    "terminal.py": {"rich"},
+    "tables": {"blake3", "dpfast.errors", "dpfast.release.arrays", "dpfast.release.blocks", "dpfast.tables", "numpy", "pyarrow"},
+    "pictures": PUBLIC | {"dpfast.audit", "dpfast.bench.curves", "dpfast.bench.measure", "dpfast.bench.report", "dpfast.bench.sampler", "dpfast.pictures",
+                           "dpfast.tables.atomic_write", "matplotlib", "numpy"},
+    "audit": PUBLIC | {"dpfast.audit", "dpfast.exact", "dpfast.statistics", "dpfast.terminal", "numpy"},
+    "bench": PUBLIC | {"dpfast.bench", "dpfast.tables.atomic_write", "dpfast.terminal", "numpy"},
+    "selftest": PUBLIC | {"dpfast._native", "dpfast.audit", "dpfast.exact", "dpfast.kernels", "dpfast.selftest", "dpfast.statistics", "dpfast.terminal", "flint", "numpy"},
+}  # fmt: skip
+# What one file may import beyond its room.
+BEYOND = {
+    "adapters/arrow.py": {"pyarrow"},
+    "adapters/arrow_capsules.py": {"dpfast._native"},  # a result may be released after Python has ended
+    "adapters/dask.py": {"distributed", "dpfast.jobs", "pyarrow"},
+    "adapters/duckdb.py": {"dpfast.jobs", "pyarrow"},
+    "adapters/pandas.py": {"pandas", "pyarrow"},
+    "adapters/polars_lazy.py": {"dpfast.jobs", "polars", "pyarrow"},
+    "adapters/spark.py": {"dpfast.jobs", "pyarrow", "pyspark"},
+    "adapters/pipeline_dp.py": {"pipeline_dp"},
+    "adapters/smartnoise.py": {"snsql"},
+    "adapters/tumult.py": {"tmlt", "pandas"},
+    "bench/curves.py": {"dpfast.release.engine"},  # what ran: threads, instruction set, cache
+    "bench/measure.py": {"dpfast._native", "dpfast.release.engine"},
+    "bench/peers.py": {"diffprivlib", "opendp", "pydp", "randomgen"},
+    "bench/rows.py": {"dpfast.release.engine"},
+    "bench/sampler.py": {"dpfast.audit", "dpfast.selftest.processes", "dpfast.statistics"},  # the tests that there are
+    "cli/histogram.py": {
+        "dpfast.records.partitions",
+        "dpfast.release.seal",
+    },  # a threshold before a row is read, a manifest
+    "cli/info.py": {"dpfast._native", "dpfast.release.engine", "dpfast.kernels"},
+    "cli/privatize.py": {"dpfast.release.engine"},  # how many threads it may use
+    "privacy/composition.py": {"dpfast.adapters"},  # late, for by="pld", which is theirs
+    "records/bounded_histogram.py": {"dpfast.mechanisms", "dpfast.ledger", "dpfast.trees"},  # its results are released
+    "records/partitions.py": {"dpfast.mechanisms", "dpfast.ledger"},  # it draws noise: the rest of records/ never does
+    "trees/noise.py": {
+        "dpfast.mechanisms",
+        "dpfast.release.seal",
+    },  # the one part that sees private counts, with the next
+    "trees/release.py": {
+        "dpfast.ledger",
+        "dpfast.mechanisms",
+        "dpfast.release.blocks",
+        "dpfast.release.counts",
+        "dpfast.release.key",
+    },
+    "trees/shape.py": {"dpfast.release.columns"},
+    "release/arrays.py": {"dpfast.release.counts", "dpfast.release.layout"},
+    "release/counts.py": {"dpfast.release.layout", "dpfast.release.key"},  # the latter late
+    "release/digits.py": {"dpfast._native", "dpfast.exact"},
+    "release/engine.py": {"dpfast._native", "dpfast.release.arrays"},
+    "release/blocks.py": {"dpfast._native", "dpfast.release.arrays", "dpfast.release.engine", "dpfast.release.names"},
+    "release/columns.py": {"dpfast.release.arrays"},
+    "release/key.py": {"dpfast.release.seal"},  # late
+    "release/names.py": {"dpfast.release.arrays", "dpfast.release.columns"},
+    "release/seal.py": {
+        "dpfast._native",
+        "dpfast.release.blocks",
+        "dpfast.release.key",
+        "dpfast.release.names",
+        "blake3",
+    },
+}
+# Where a module's name is computed, and so is not read here: what a user or a table names.
+COMPUTED = {"__init__.py", "adapters/__init__.py", "adapters/tumult.py", "audit/audited.py", "kernels/__init__.py"}
+# Loops in mechanisms/ whose length is that of data, and why each may be.
+LOOPS = {
+    ("above_threshold.py", "_release"): "one answer after another is the mechanism",
+    ("discrete_gaussian.py", "search"): "thresholds of a table",
+    ("integer.py", "signed_table"): "cells of a table",
+    ("mechanism.py", "ppf"): "public probabilities",
+    ("randomized_response.py", "_respond"): "chunks of answers, and the answers that the kernel left open",
+    ("randomized_response.py", "estimate"): "categories",
+    ("selection.py", "_leaders"): "candidates that the kernel nominated",
+}
+C_FILES = {"arrow.c", "bit_generator.c", "chacha.c", "dispatch.c", "entropy.c", "self_check.c"}  # and isa_<name>.c
+# What C files ask of the world, and the only files that may.
+ASKS = {
+    r"\bgetrandom\b|\bmmap\b|\bmadvise\b|<sys/|<unistd\.h>|<errno\.h>": {"arrow.c", "entropy.c"},
+    r"cpu_supports|cpu_init|\bcpuid\b|\bgetauxval\b": {"isa.h"},
+    r"<immintrin\.h>|<arm_\w+\.h>|\b_mm\d*_": {"isa_*.c"},
+    r"<stdlib\.h>|<stdio\.h>|\bmalloc\b|\bcalloc\b|\brealloc\b|\bfree\(": {"arrow.c", "bit_generator.c"},
+    r"<math\.h>|<fenv\.h>|<pthread\.h>|<time\.h>|<signal\.h>|\bPython\.h\b|\balloca\b": set(),
+}  # fmt: skip
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def modules(root: Path) -> Iterator[tuple[str, ast.Module]]:
+    """The modules of the package: path below dpfast, tree."""
+    for path in sorted((root / "dpfast").rglob("*.py")):
+        yield str(path.relative_to(root / "dpfast")), parsed(path.read_text())
+
+
+def imports(root: Path, tree: ast.AST) -> Iterator[str]:
+    """Every module that a tree names, wherever in it; "?" where a name is computed."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                place = root.joinpath(*name.split("."))
+                found = place.with_suffix(".py").exists() or place.is_dir()
+                yield name if found else "." * node.level + str(node.module)
+        elif isinstance(node, ast.Call) and called(node) in {"import_module", "__import__"}:
+            literal = node.args[0] if node.args else None
+            yield literal.value if isinstance(literal, ast.Constant) and isinstance(literal.value, str) else "?"
+        elif isinstance(node, ast.Call) and called(node) in {"exec", "eval"} and isinstance(node.func, ast.Name):
+            yield "?"
+
+
+def called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+
+
+def inside(name: str, allowed: set[str]) -> bool:
+    return name in allowed or any(name.startswith(f"{one}.") for one in allowed - {"dpfast"})
+
+
+# ---------------------------------------------------------------- rules: each yields what breaks it
+
+
+def rooms_import_what_they_may(root: Path) -> Iterator[str]:
+    for path, tree in modules(root):
+        room = path.split("/")[0]
+        if room not in ROOMS:
+            yield f"{path}: no such room in docs/design.md"
+            continue
+        allowed = ROOMS[room] | BEYOND.get(path, set())
+        if room == "adapters":
+            allowed = allowed | {Path(path).stem}
+        for name in imports(root, tree):
+            if name == "?":
+                if path not in COMPUTED:
+                    yield f"{path}: imports a name that it computes"
+            elif name.split(".")[0] not in sys.stdlib_module_names and not inside(name, allowed):
+                yield f"{path}: may not import {name}"
+
+
+def only_native_touches_the_c_module(root: Path) -> Iterator[str]:
+    for path, tree in modules(root):
+        for node in ast.walk(tree):
+            named = isinstance(node, ast.ImportFrom) and node.module == "dpfast._native"
+            taken = {alias.name for alias in node.names} if named else set()
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "_native":
+                taken = {node.attr}
+            if taken & {"ffi", "lib"}:
+                yield f"{path}: takes ffi or lib from _native"
+
+
+def mechanisms_leave_loops_over_data_to_kernels(root: Path) -> Iterator[str]:
+    found = set()
+    for path in sorted((root / "dpfast" / "mechanisms").glob("*.py")):
+        for function in ast.walk(parsed(path.read_text())):
+            if isinstance(function, ast.FunctionDef) and any(_over_data(node, function) for node in ast.walk(function)):
+                found.add((path.name, function.name))
+    yield from (f"mechanisms/{name}: {function} loops over data" for name, function in sorted(found - LOOPS.keys()))
+    gone = sorted(LOOPS.keys() - found)
+    yield from (f"tests/house/test_layers.py: {name}: {function} has no such loop" for name, function in gone)
+
+
+def _over_data(node: ast.AST, function: ast.FunctionDef) -> bool:
+    """A loop over an array's size or items, or over what the function was given."""
+    if isinstance(node, ast.While):
+        course = node.test
+    elif isinstance(node, ast.For | ast.comprehension):
+        course = node.iter
+        if isinstance(course, ast.Name) and course.id in {a.arg for a in function.args.args}:
+            return True
+    else:
+        return False
+    for part in ast.walk(course):
+        if isinstance(part, ast.Attribute) and part.attr in {"size", "shape", "flat", "tolist"}:
+            return True
+        if isinstance(part, ast.Call) and called(part) in {"enumerate", "len", "ndindex", "nditer", "plain_runs"}:
+            return True
+    return False
+
+
+def the_command_line_is_imported_by_nobody(root: Path) -> Iterator[str]:
+    inner = {"__main__.py", "audit", "bench", "cli", "pictures", "report", "selftest", "tables", "terminal.py"}
+    private = {f"dpfast.{Path(name).stem}" for name in inner - {"__main__.py"}}
+    for path, tree in modules(root):
+        if path.split("/")[0] not in inner | {"jobs"} and (
+            found := [n for n in imports(root, tree) if inside(n, private)]
+        ):
+            yield f"{path}: imports {found[0]}"
+
+
+def the_reference_is_independent(root: Path) -> Iterator[str]:
+    for name in imports(root, parsed((root / "tests" / "reference.py").read_text())):
+        if name.split(".")[0] not in {*sys.stdlib_module_names, "mpmath"}:
+            yield f"tests/reference.py: imports {name}"
+
+
+def c_files_have_a_room(root: Path) -> Iterator[str]:
+    sources = [*sorted((root / "csrc").glob("*.[ch]")), root / "csrc/build_ffi.py"]
+    text = "".join(path.read_text() for path in sources)
+    for path in sorted((root / "csrc").iterdir()):
+        if path.suffix == ".c" and not path.name.startswith(("_", "isa_")) and path.name not in C_FILES:
+            yield f"csrc/{path.name}: no such file in docs/design.md"
+        if path.suffix == ".h" and f'"{path.name}"' not in text:
+            yield f"csrc/{path.name}: included by nobody"
+
+
+def c_files_ask_what_they_may(root: Path) -> Iterator[str]:
+    for path in sorted((root / "csrc").glob("*.[ch]")):
+        if path.name.startswith("_"):
+            continue
+        for words, allowed in ASKS.items():
+            found = re.search(words, path.read_text())
+            if found and not any(path.match(pattern) for pattern in allowed):
+                yield f"csrc/{path.name}: asks for {found[0]}"
+
+
+def laws_link_against_nothing(root: Path) -> Iterator[str]:
+    """An instruction set's objects of laws and dispatch want our and the compiler's functions."""
+    flags = ["-std=c11", "-O1", "-ffreestanding", "-fkeep-static-functions", "-fno-math-errno", "-w"]
+    ours = r"dpf_\w+|mem(cpy|set|move|cmp)|__cpu_(model|indicator_init)|_GLOBAL_OFFSET_TABLE_"
+    for name in ("isa_portable.c", "dispatch.c"):
+        with tempfile.TemporaryDirectory() as folder:
+            made = f"{folder}/{name}.o"
+            command = ["gcc", *flags, "-c", f"csrc/{name}", "-o", made]
+            built = subprocess.run(command, cwd=root, capture_output=True, check=False)
+            wanted = subprocess.run(["nm", "-u", made], capture_output=True, text=True, check=False).stdout.split()
+        if built.returncode:
+            yield f"csrc/{name}: does not compile"
+        for symbol in wanted:
+            if symbol != "U" and not re.fullmatch(ours, symbol):
+                places = [p.name for p in sorted((root / "csrc").glob("*.[ch]")) if f"{symbol}(" in p.read_text()]
+                yield f"csrc/{name}: wants {symbol}, for {' or '.join(places)}"
+
+
+def the_table_names_every_room(root: Path) -> Iterator[str]:
+    """docs/design.md's table of imports and the one above speak of the same rooms."""
+    rows = re.findall(r"^\| (`.+?) \| .* \| .* \|$", (root / "docs" / "design.md").read_text(), re.MULTILINE)
+    named = {name.rstrip("/") for row in rows for name in re.findall(r"`([\w./<>]+)`", row)}
+    for room in {*ROOMS, *BEYOND} - {"__init__.py", "__main__.py"}:
+        if room not in named and not room.startswith("adapters"):
+            yield f"docs/design.md: its table does not name {room}"
+
+
+def files_say_their_room(root: Path) -> Iterator[str]:
+    for folder, pattern in (("dpfast", "**/*.py"), ("csrc", "*"), ("tests", "*.py")):
+        for path in (root / folder).glob(pattern):
+            if path.stem in {"utils", "util", "helpers", "helper", "common", "misc"}:
+                yield f"{path.relative_to(root)}: a name that says nothing"
+
+
+def no_property_takes_a_lock(root: Path) -> Iterator[str]:
+    """Before Python 3.12 functools.cached_property computes under one, which a fork leaves held."""
+    for path, tree in modules(root):
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        if "cached_property" in names and path != "mechanisms/lockfree_property.py":
+            yield f"{path}: takes functools.cached_property, for which there is lockfree_property"
+
+
+RULES: tuple[Callable[[Path], Iterator[str]], ...] = (
+    rooms_import_what_they_may,
+    only_native_touches_the_c_module,
+    mechanisms_leave_loops_over_data_to_kernels,
+    the_command_line_is_imported_by_nobody,
+    the_reference_is_independent,
+    c_files_have_a_room,
+    c_files_ask_what_they_may,
+    laws_link_against_nothing,
+    the_table_names_every_room,
+    files_say_their_room,
+    no_property_takes_a_lock,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_house_keeps_its_rules(rule: Callable[[Path], Iterator[str]]) -> None:
+    assert list(rule(ROOT)) == []
+
+
+# ---------------------------------------------------------------------------- planted violations
+
+END, START = "end", "start"
+PLANTED: tuple[tuple[Callable[[Path], Iterator[str]], str, str, str], ...] = (
+    (rooms_import_what_they_may, "dpfast/bench/report.py", END, "from dpfast import _native, kernels"),
+    (rooms_import_what_they_may, "dpfast/bench/report.py", END, "def _x(): from dpfast.pictures import bench"),
+    (rooms_import_what_they_may, "dpfast/bench/curves.py", END, "import rich"),
+    (rooms_import_what_they_may, "dpfast/bench/measure.py", END, "import dpfast.cli.bench"),
+    (rooms_import_what_they_may, "dpfast/pictures/bench.py", END, "from dpfast.bench.rows import Arrays"),
+    (rooms_import_what_they_may, "dpfast/release/key.py", END, "def _x(): import dpfast.audit"),
+    (rooms_import_what_they_may, "dpfast/privacy/meaning.py", END, "import numba"),
+    (rooms_import_what_they_may, "dpfast/trees/noisy_tree.py", END, "from dpfast.mechanisms.discrete_laplace import DiscreteLaplace"),
+    (rooms_import_what_they_may, "dpfast/statistics.py", END, "from dpfast import DiscreteLaplace"),
+    (no_property_takes_a_lock, "dpfast/trees/noisy_tree.py", END, "from functools import cached_property"),
+    (no_property_takes_a_lock, "dpfast/release/arrays.py", END, "def _x(functools): return functools.cached_property"),
+    (rooms_import_what_they_may, "dpfast/audit/law.py", END, "from dpfast.pictures import audit"),
+    (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "from dpfast import DiscreteLaplace"),
+    (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "from . import engine"),
+    (rooms_import_what_they_may, "dpfast/exact/balls.py", END, "from importlib import import_module\nimport_module('numpy')"),
+    (rooms_import_what_they_may, "dpfast/exact/balls.py", END, "import importlib\nimportlib.import_module('num' + 'py')"),
+    (rooms_import_what_they_may, "dpfast/privacy/guarantee.py", END, "__import__('numba')"),
+    (rooms_import_what_they_may, "dpfast/privacy/guarantee.py", END, "exec('import numba')"),
+    (rooms_import_what_they_may, "dpfast/adapters/arrow.py", END, "import pandas"),
+    (rooms_import_what_they_may, "dpfast/shortcuts.py", END, "x = 1"),
+    (rooms_import_what_they_may, "dpfast/report/page.py", END, "def _x(): from dpfast.tables import files"),
+    (only_native_touches_the_c_module, "dpfast/mechanisms/laplace.py", END, "from dpfast._native import ffi, lib"),
+    (only_native_touches_the_c_module, "dpfast/release/engine.py", END, "x = _native.lib.dpf_entropy"),
+    (rooms_import_what_they_may, "dpfast/kernels/jit.py", END, "from dpfast._dpf import lib"),
+    (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "import numba"),
+    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/mechanisms/laplace.py", END,
+     "def _slow(counts):\n    for i in range(counts.size):\n        counts.flat[i] += 1"),
+    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/mechanisms/laplace.py", END, "def _slow(counts):\n    return [c + 1 for c in counts]"),
+    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/mechanisms/laplace.py", END,
+     "def _slow(counts):\n    i = 0\n    while i < len(counts):\n        i += 1"),
+    (the_command_line_is_imported_by_nobody, "dpfast/release/engine.py", END, "def _x(): from dpfast import pictures"),
+    (the_command_line_is_imported_by_nobody, "dpfast/ledger/table.py", END, "def _x(): from dpfast import terminal"),
+    (rooms_import_what_they_may, "dpfast/terminal.py", END, "import dpfast"),
+    (the_reference_is_independent, "tests/reference.py", END, "import dpfast"),
+    (the_reference_is_independent, "tests/reference.py", END, "import scipy"),
+    (c_files_have_a_room, "csrc/helper_things.c", END, "int x;"),
+    (c_files_have_a_room, "csrc/stray.h", END, "int x;"),
+    (c_files_ask_what_they_may, "csrc/gaussian.h", START, "#include <math.h>"),
+    (c_files_ask_what_they_may, "csrc/gaussian.h", START, "#include <immintrin.h>"),
+    (c_files_ask_what_they_may, "csrc/dispatch.c", START, '// __builtin_cpu_supports("avx2")'),
+    (c_files_ask_what_they_may, "csrc/gaussian.h", END, "static void *m(void) { return malloc(1); }"),
+    (c_files_ask_what_they_may, "csrc/refine.h", START, '// __builtin_cpu_supports("avx2")'),
+    (c_files_ask_what_they_may, "csrc/laplace.h", START, '// __builtin_cpu_supports("avx2")'),
+    (c_files_ask_what_they_may, "csrc/wide.h", START, "#include <math.h>"),
+    (c_files_ask_what_they_may, "csrc/exponential.h", START, "#include <errno.h>"),
+    (c_files_ask_what_they_may, "csrc/normal.h", START, "#include <stdlib.h>"),
+    (laws_link_against_nothing, "csrc/gaussian.h", END, "double sin(double); double dpf_x(double a) { return sin(a); }"),
+    (laws_link_against_nothing, "csrc/stream.h", END, "long time(long *); long dpf_x(void) { return time(0); }"),
+    (the_table_names_every_room, "docs/design.md", "`records/`", ""),
+    (files_say_their_room, "dpfast/privacy/utils.py", END, ""),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("house")
+    built = shutil.ignore_patterns("__pycache__", "*.so", "*.o", "*.svg")
+    for folder in ("dpfast", "csrc", "docs"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=built)
+    (root / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "reference.py", root / "tests")
+    return root
+
+
+@pytest.mark.parametrize(("rule", "path", "where", "text"), PLANTED, ids=lambda value: getattr(value, "__name__", None))
+def test_a_planted_violation_is_found(
+    rule: Callable[[Path], Iterator[str]], path: str, where: str, text: str, copy: Path
+) -> None:
+    """Each rule holds for a copy of the tree, and not for the copy with the violation."""
+    place = copy / path
+    before = place.read_text() if place.exists() else None
+    old = before or ""
+    if where == END:
+        new = f"{old}\n{text}\n"
+    elif where == START:
+        head, _, rest = old.partition("\n")
+        new = f"{head}\n{text}\n{rest}" if not head.startswith("/*") or "*/" in head else f"{text}\n{old}"
+    else:
+        assert where in old
+        new = old.replace(where, text)
+    try:
+        place.write_text(new)
+        assert [line for line in rule(copy) if Path(path).name in line or Path(path).stem in line]
+    finally:
+        if before is None:
+            place.unlink()
+        else:
+            place.write_text(before)
+    if rule is not laws_link_against_nothing:  # compiled once in the test above
+        assert list(rule(copy)) == []
+
+
+# ---------------------------------------------------------------------------- laws
+
+
+@pytest.mark.parametrize("law", own_laws())
+def test_a_law_is_one_name_in_five_places(law: str) -> None:
+    """csrc/<law>.h, its proof csrc/<law>.md; its intervals, its mechanism and its test."""
+    places = f"csrc/{law}.h", f"csrc/{law}.md", f"dpfast/exact/{law}.py", f"dpfast/mechanisms/{law}.py"
+    for place in (*places, f"tests/noise/test_{law}.py"):
+        assert (ROOT / place).is_file(), f"{law} has no {place}"
+    assert len((ROOT / f"csrc/{law}.md").read_text()) > 1000
+
+
+def test_no_law_is_left_out() -> None:
+    """The registry has each law of the C by its name, and each mechanism that says such a law."""
+    files = (ROOT / "dpfast/mechanisms").glob("*.py")
+    own = {file.stem for file in files if f'LAW: ClassVar[str] = "{file.stem}"' in file.read_text()}
+    assert own == set(own_laws()) == tiers.LAWS

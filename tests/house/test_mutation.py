@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lists of mutants are true to the code, and their runner tells who survives."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from deep import mutation
+from mutation.mutant import Mutant
+from mutation.runner import baseline, listed, stale, survivors
+from places import every_test_file
+
+
+def spoilt(name: str, tests: str, old: str = "a + b") -> Mutant:
+    return Mutant(name, "adding.py", old, "a - b", tests)
+
+
+WEAK, STRONG = spoilt("a weak test's", "test_adding.py -k zero"), spoilt("a strong test's", "test_adding.py -k two")
+ENDLESS = Mutant(
+    "one that ends its process", "adding.py", "return", "import os; os.abort()\n    return", "test_adding.py -k two"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A function with a test that cannot fail by it, and one that can."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "adding.py").write_text("def add(a, b):\n    return a + b\n")
+    (tmp_path / "tests" / "test_adding.py").write_text(
+        "from adding import add\ndef test_zero(): assert add(0, 0) == 0\ndef test_two(): assert add(1, 1) == 2\n"
+    )
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_each_old_text_is_there_once() -> None:
+    mutants = listed()
+    assert stale([*mutants, mutation.HARMLESS]) == []
+    assert len({mutant.name for mutant in mutants}) == len(mutants) > 190
+    assert {mutant.name for mutant in mutants} > mutation.FEW
+
+
+def test_tests_of_a_mutant_are_there() -> None:
+    """Their files exist: that their words choose a test is found when they run."""
+    files = {word for mutant in listed() for word in mutant.tests.partition(" -k ")[0].split()}
+    assert files - every_test_file().keys() == set()
+
+
+def test_a_stale_mutant_is_found(project: Path) -> None:
+    gone, doubled = spoilt("gone", WEAK.tests, "a * b"), spoilt("doubled", WEAK.tests, "a")
+    assert stale([WEAK, gone, doubled], project) == ["gone", "doubled"]
+    with pytest.raises(AssertionError, match="not there once: gone"):
+        survivors([gone], project)
+
+
+def test_a_planted_survivor_is_told_from_the_killed(project: Path) -> None:
+    """The weak test passes on its mutant; the copy is whole again for the next one."""
+    said: list[str] = []
+    assert survivors([WEAK, STRONG, ENDLESS, WEAK], project, told=said.append) == [WEAK.name] * 2
+    assert sorted(said) == sorted([
+        "SURVIVES  a weak test's", "killed    a strong test's", "killed    one that ends its process", "SURVIVES  a weak test's"
+    ])  # fmt: skip
+    assert (project / "adding.py").read_text().count("a + b") == 1
+
+
+def test_tests_that_fail_without_a_mutant_kill_none(project: Path) -> None:
+    (project / "adding.py").write_text("def add(a, b):\n    return a + b + 1\n")
+    with pytest.raises(AssertionError, match="on clean code these fail"):
+        survivors([STRONG], project)
+
+
+def test_words_that_choose_no_test_are_an_error(project: Path) -> None:
+    with pytest.raises(AssertionError, match="deselected"):
+        survivors([spoilt("untested", "test_adding.py -k three")], project)
+
+
+def test_tests_of_one_file_are_one_run() -> None:
+    others = spoilt("whole", "test_other.py"), spoilt("part", "test_other.py -k zero")
+    assert baseline([WEAK, STRONG, STRONG, *others]) == ["test_adding.py -k '(zero) or (two)'", "test_other.py"]
+
+
+def test_a_score_below_95_of_100_fails_and_survivors_are_named() -> None:
+    alive = ["one", "another"]
+    assert mutation.score([WEAK] * 40, alive) == {"mutants": 40, "killed": 38, "survivors": alive}
+    with pytest.raises(AssertionError, match="no test notices: one, another"):
+        mutation.score([WEAK] * 39, alive)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package says of itself: public names, Pythons, and what its tests may not do."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deep import lowest
+from places import ROOT, every_test_file
+
+import dpfast
+
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_an_editor_completes_the_public_names_and_no_others() -> None:
+    """dir() finds late imports, such as Ledger, and hides modules, such as errors."""
+    assert {name for name in dir(dpfast) if not name.startswith("__")} == set(dpfast.__all__)
+    assert "__version__" in dir(dpfast)
+    assert all(getattr(dpfast, name) is not None for name in dir(dpfast) if name in dpfast.__all__)
+
+
+def test_one_least_python_everywhere() -> None:
+    """pip, the wheel's tag, checkers, classifiers and pages name one least Python: 3.11."""
+    [least] = re.findall(r'^requires-python = ">=3\.(\d+)"$', PYPROJECT, re.MULTILINE)
+    named = {
+        "wheel": re.findall(r'"py_limited_api": "cp3(\d+)"', (ROOT / "setup.py").read_text(encoding="utf-8")),
+        "ruff": re.findall(r'^target-version = "py3(\d+)"$', PYPROJECT, re.MULTILINE),
+        "mypy": re.findall(r'^python_version = "3\.(\d+)"$', PYPROJECT, re.MULTILINE),
+        "classifiers": re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', PYPROJECT)[:1],
+        "README": re.findall(r"any\s+Python\s+from\s+3\.(\d+)", (ROOT / "README.md").read_text(encoding="utf-8")),
+        "known issues": re.findall(
+            r"Python\s+3\.(\d+)\s+and\s+later", (ROOT / "docs" / "known_issues.md").read_text(encoding="utf-8")
+        ),
+        "limited API": re.findall(
+            r"Py_LIMITED_API\", \"0x03([0-9A-F]{2})0000\"", (ROOT / "csrc" / "build_ffi.py").read_text(encoding="utf-8")
+        ),
+    }
+    named["limited API"] = [str(int(digits, 16)) for digits in named["limited API"]]
+    assert named == {key: [least] for key in named}
+    assert least == "11"
+
+
+# ------------------------------------------------------------------ no speed is asserted in a test
+
+CLOCKS = {
+    f"{clock}{unit}" for clock in ("monotonic", "perf_counter", "process_time", "thread_time") for unit in ("", "_ns")
+}
+ON_PURPOSE = {
+    "test_timing.py": "time must not tell the noise: no part of the README's command, for a quiet machine decides it"
+}
+
+
+def timed_assertions(text: str) -> list[int]:
+    """Lines that assert something about a clock reading, by assignment and function too."""
+    tree = ast.parse(text)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    timers = set(CLOCKS)
+    while True:
+        found = {f.name for f in functions if any(_timed(node.value, f, timers) for node in _of(f, ast.Return))}
+        if found <= timers:
+            break
+        timers |= found
+    lines = (node.lineno for f in functions for node in _of(f, ast.Assert) if _timed(node.test, f, timers))
+    return sorted(set(lines))
+
+
+def _of(function: ast.FunctionDef, kind: type[ast.stmt]) -> list[Any]:
+    return [node for node in ast.walk(function) if isinstance(node, kind)]
+
+
+def _timed(expression: ast.expr | None, function: ast.FunctionDef, timers: set[str]) -> bool:
+    """Whether a clock, a timer or a name that was assigned from one is read in it."""
+    times: set[str] = set()
+    assigned = _of(function, ast.Assign)
+    while True:
+        more = {
+            name.id
+            for node in assigned
+            if _reads(node.value, timers, times)
+            for target in node.targets
+            for name in ast.walk(target)
+            if isinstance(name, ast.Name) and not (isinstance(target, ast.Subscript) and name is target.slice)
+        }
+        if more <= times:
+            return expression is not None and _reads(expression, timers, times)
+        times |= more
+
+
+def _reads(expression: ast.expr, timers: set[str], times: set[str]) -> bool:
+    return any(
+        (isinstance(node, ast.Call) and _called(node) in timers) or (isinstance(node, ast.Name) and node.id in times)
+        for node in ast.walk(expression)
+    )
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+@pytest.mark.parametrize("path", every_test_file().values(), ids=lambda path: path.name)
+def test_no_test_asserts_a_speed(path: Path) -> None:
+    """A slow machine fails no test: benchmarks/ measures speed, timeouts meet hangs."""
+    found = timed_assertions(path.read_text(encoding="utf-8"))
+    assert bool(found) is (path.name in ON_PURPOSE), f"{path.name} asserts a time in lines {found}"
+
+
+@pytest.mark.parametrize(
+    ("code", "timed"),
+    [
+        ("begin = time.monotonic()\n run()\n assert time.monotonic() - begin < 1", True),
+        ("begin = perf_counter()\n run()\n took = perf_counter() - begin\n assert 50 * took < other()", True),
+        ("took = np.zeros(3)\n took[0] = perf_counter_ns()\n worst = max(took)\n assert worst < 9", True),
+        ("def seconds():\n  begin = perf_counter()\n  return perf_counter() - begin\n assert 50 * seconds() < 1", True),
+        ("until = time.monotonic() + 1\n while time.monotonic() < until: run()\n assert done", False),
+        ("before = time.time()\n assert before <= row().time <= time.time()", False),
+        ("found = run(timeout=60)\n assert found.time == 3", False),
+    ],
+)
+def test_a_timed_assertion_is_found(code: str, timed: bool) -> None:
+    """Planted ones, direct, by name, array and function; not loops, dates or timeouts."""
+    assert bool(timed_assertions(f"def test():\n {code}\n")) is timed
+
+
+# ------------------------------------------------------------------ the floors of pyproject.toml
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ("numpy", "must name a floor"),
+        ("numpy>=1.26,<3", "must name a floor"),
+        ("cffi>=1.0", "one floor of cffi, got 1.16 and 1.0"),
+    ],
+)
+def test_a_requirement_without_one_floor_is_found(wanted: str, says: str) -> None:
+    """Planted: no floor, a ceiling, a second floor (deep/lowest.py installs real ones)."""
+    planted = tomllib.loads(PYPROJECT)
+    assert lowest.floors(planted)["python-flint"] == "0.7"
+    planted["project"]["dependencies"].append(wanted)
+    with pytest.raises(AssertionError, match=says):
+        lowest.floors(planted)

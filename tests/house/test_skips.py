@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No test is skipped unasked, and none that is skipped runs nowhere (skips.py)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import skips
+from places import TESTS, every_test_file
+
+TOOLS = {"gappa is not installed": ("test_proofs.py::test_all", "test_whole.py")}
+ELSEWHERE = {"no GPU": ("test_gpu.py::test_array",)}
+ASKED = {
+    ("tests/csrc/test_proofs.py::test_all[one]", "gappa is not installed"),
+    ("tests/csrc/test_proofs.py::test_all[two]", "gappa is not installed"),
+    ("tests/test_whole.py", "gappa is not installed"),
+}
+FILE = """
+import pytest
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_all(name):
+    pytest.importorskip("gappa")
+
+def test_other():
+    pytest.skip("because")
+"""
+
+
+def test_what_is_listed_may_be_skipped() -> None:
+    assert list(skips.faults(ASKED, TOOLS, ELSEWHERE)) == []
+    assert list(skips.faults(ASKED | {("tests/test_gpu.py::test_array", "no GPU")}, TOOLS, ELSEWHERE)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "fewer"),
+    [
+        ({("tests/csrc/test_proofs.py::test_new", "gappa is not installed")}, set()),  # needs gappa unasked
+        ({("tests/csrc/test_proofs.py::test_all[three]", "sollya is not installed")}, set()),  # another reason
+        ({("tests/test_gpu.py", "no GPU")}, set()),  # a file whose one test is listed
+        (set(), {("tests/test_whole.py", "gappa is not installed")}),  # asks for gappa, and needs it not
+    ],
+)
+def test_a_planted_skip_is_found(more: skips.Skipped, fewer: skips.Skipped) -> None:
+    assert len(list(skips.faults((ASKED | more) - fewer, TOOLS, ELSEWHERE))) == 1
+
+
+def test_what_is_listed_is_there() -> None:
+    """Files and functions that exist, so that a list does not outlive its tests."""
+    for places in (*skips.TOOLS.values(), *skips.ELSEWHERE.values()):
+        for place in places:
+            name, _, function = place.partition("::")
+            assert not function or f"def {function}(" in every_test_file()[name].read_text(), place
+
+
+def test_a_run_and_a_run_of_what_it_skipped(tmp_path: Path) -> None:
+    """Unasked; listed, then skipped again or gone: what a run with a worker says, and its code."""
+    (tmp_path / "test_proofs.py").write_text(FILE)
+    (tmp_path / "listed.py").write_text("import skips\nskips.TOOLS = {'.*gappa.*': ['test_proofs.py::test_all']}\n")
+    environment = os.environ | {"PYTHONPATH": f"{TESTS}{os.pathsep}{tmp_path}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(*options: str) -> tuple[int, int, str]:
+        command = [sys.executable, "-m", "pytest", "-p", "skips", "-p", "listed", "-p", "no:cacheprovider", *options]
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return ended.returncode, ended.stdout.count("was skipped"), ended.stdout
+
+    code, faults, said = run("-n1", "--skips-as-listed", "names")
+    assert (code, faults) == (1, 1), said  # test_other
+    names = ["test_proofs.py::test_all[one]", "test_proofs.py::test_all[two]"]
+    assert (tmp_path / "names").read_text().split() == names
+    (tmp_path / "names").write_text("\n".join([*names, "test_gone.py::test_gone"]))
+    code, faults, said = run("-n1", "--only", "names")
+    assert (code, faults, said.count("test_gone.py::test_gone did not run")) == (1, 2, 1), said
+    assert " 1 skipped" not in said
+    assert "2 skipped" in said

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules that the tests keep themselves; each finds a planted violation."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+import tiers
+from laws import LAWS
+from places import TESTS, every_test_file
+from quick import QUICK
+
+import dpfast
+
+Texts = dict[str, str]  # by file name
+
+# Underscored names that are no business of dpfast: the test's own, Python's and NumPy's.
+OTHERS = re.compile(
+    r"\bself\._|\bos\._exit|\b_thread\._count|\b_thread\._start_new_thread|\._fields\b|[.\"]_repr_html_|\"_ns\""
+)
+PRIVATE = re.compile(
+    r"[\w)\]]\.(_[a-z]\w*)|[\"'](?:dpfast\.\w[\w.]*\.)?(_[a-z]\w*)[\"']|\bimport .*\b(_native)\b|(\brelease\.engine\b)"
+)
+# Files whose very subject is inside: no seam could serve two of them.
+INSIDE = {
+    # the names that an adapter puts into its library, and takes out of it
+    "test_diffprivlib", "test_opacus", "test_pipeline_dp", "test_smartnoise",
+    "test_tumult", "test_adapters",
+    # a key's bytes, where they lie and when they are wiped
+    "test_bit_generator", "test_key_on_stack", "test_keys_are_wiped", "test_random_bytes",
+    # what fails at one line of the code, and a defect planted there
+    "test_atomic_write", "test_failure", "test_ledger", "test_ledger_races", "test_processes", "test_sealed", "test_self_check",
+    "test_selftest",
+    # how the code itself is built: its records, its rooms, its extension
+    "test_layers", "test_record",
+}  # fmt: skip
+
+
+def no_test_module_is_a_library(texts: Texts) -> Iterator[str]:
+    """Test files share by modules named for what they are; fixtures lie in conftest.py."""
+    for name, text in texts.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.match(r"\s*(from|import) test_", line):
+                yield f"{name}.py:{number}: imports from a test module"
+            if re.search("noqa: F" + "401", line):
+                yield f"{name}.py:{number}: imports what it does not name"
+
+
+def private_things_come_through_the_seam(texts: Texts) -> Iterator[str]:
+    for name, text in texts.items():
+        if name in {"tiers", "test_tests"} or name in INSIDE:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            for found in PRIVATE.finditer(OTHERS.sub("", line)):
+                yield f"{name}.py:{number}: reads {next(filter(None, found.groups()))}, which tiers.py is for"
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def said_by(node: ast.AST) -> set[str]:
+    """Every name, attribute and word of a string in a piece of code, for scripts are strings."""
+    found = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name | ast.Attribute):
+            found.add(part.id if isinstance(part, ast.Name) else part.attr)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            found |= set(re.findall(r"\w+", part.value))
+    return found
+
+
+def touched(texts: Texts) -> set[str]:
+    """What quick tests name: themselves, or through definitions of their file and tests/."""
+    shared = {
+        name: node for module in ("laws", "layouts", "worlds", "tiers") for name, node in defined(texts[module]).items()
+    }
+    found: set[str] = set()
+    for file, pattern in QUICK.items():
+        own = defined(texts[file])
+        left = {name for name in own if name.startswith("test_") and re.fullmatch(pattern, name.removeprefix("test_"))}
+        seen: set[str] = set()
+        while left:
+            name = left.pop()
+            seen.add(name)
+            if node := own.get(name) or shared.get(name):
+                left |= said_by(node) - seen
+        found |= seen
+    return found
+
+
+def defined(text: str) -> dict[str, ast.AST]:
+    """What a module defines at its top, by name."""
+    found: dict[str, ast.AST] = {}
+    for node in parsed(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {part.id: node for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    return found
+
+
+def the_inner_loop_touches_everything(texts: Texts) -> Iterator[str]:
+    """Each public name, law of C and mechanism is named by a quick test; each pattern matches."""
+    for file, pattern in QUICK.items():
+        names = [name.removeprefix("test_") for name in defined(texts.get(file, "")) if name.startswith("test_")]
+        if not any(re.fullmatch(pattern, name) for name in names):
+            yield f"quick.py: {file} has no such test"
+    found = touched(texts)
+    for name in sorted({*dpfast.__all__, *tiers.LAWS, *(law.name for law in LAWS)} - found):
+        yield f"quick.py: {name} is in no quick test"
+
+
+def no_file_is_excused_that_needs_it_no_longer(texts: Texts) -> Iterator[str]:
+    for name in sorted(INSIDE):
+        if not any(PRIVATE.search(OTHERS.sub("", line)) for line in texts.get(name, "").splitlines()):
+            yield f"test_tests.py: {name} reads nothing private"
+
+
+RULES: tuple[Callable[[Texts], Iterator[str]], ...] = (
+    no_test_module_is_a_library,
+    private_things_come_through_the_seam,
+    no_file_is_excused_that_needs_it_no_longer,
+    the_inner_loop_touches_everything,
+)
+PLANTED: tuple[tuple[Callable[[Texts], Iterator[str]], str, str], ...] = (
+    (no_test_module_is_a_library, "test_laplace", "from test_bounds import host"),
+    (no_test_module_is_a_library, "test_laplace", "def f():\n    import test_bounds"),
+    (no_test_module_is_a_library, "worlds", "from conftest import named  # noqa: F" + "401"),
+    (private_things_come_through_the_seam, "test_laplace", "x = mech._constant_work_plan"),
+    (private_things_come_through_the_seam, "test_laplace", "from dpfast import Laplace, _native"),
+    (private_things_come_through_the_seam, "test_laplace", "from dpfast.release.engine import run"),
+    (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr(Laplace, '_constants', 1)"),
+    (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr('dpfast.mechanisms.laplace._x', 1)"),
+    (no_file_is_excused_that_needs_it_no_longer, "test_sealed", "x = 1"),
+    (the_inner_loop_touches_everything, "test_random_bytes", "def test_no_entropy(): pass"),
+    (the_inner_loop_touches_everything, "test_postprocess", "def other(): pass"),
+    (the_inner_loop_touches_everything, "test_laws", "def test_other(): pass"),
+)
+
+
+def texts() -> Texts:
+    return {path.stem: path.read_text() for path in [*TESTS.glob("*.py"), *every_test_file().values()]}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_tests_keep_their_rules(rule: Callable[[Texts], Iterator[str]]) -> None:
+    assert list(rule(texts())) == []
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), PLANTED)
+def test_a_planted_violation_is_found(rule: Callable[[Texts], Iterator[str]], name: str, text: str) -> None:
+    assert list(rule(texts() | {name: text}))
