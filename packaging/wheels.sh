@@ -134,7 +134,7 @@ tested() { # python, its version, which dependencies
         cd "$scratch"
         "$1" -m dpfast selftest >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "selftest fails on Python $2"; }
         # Libraries of another age warn: here a warning is no error.
-        PYTHONSAFEPATH=1 "$1" -m pytest -q -n 2 -m quick -W ignore -p no:cacheprovider "$scratch/source/tests" >"$log" 2>&1 || { tail -n 60 "$log" >&2; die "tests fail on Python $2, $3"; }
+        PYTHONSAFEPATH=1 "$1" -m pytest -q -n 2 -W ignore -p no:cacheprovider "$scratch/source/tests/"{csrc,privacy,noise,ledger,counts,app} >"$log" 2>&1 || { tail -n 60 "$log" >&2; die "tests fail on Python $2, $3"; }
         printf '{"python": "%s", "dependencies": "%s", "tests": %s}\n' "$2" "$3" "$(passed "$log")"
     )
 }
@@ -148,7 +148,7 @@ passed() { # log of pytest; 0 if there is none
 packages=(python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libc6 libexpat1 zlib1g libssl3 libffi8 libbz2-1.0
     liblzma5 libsqlite3-0 libncursesw6 libtinfo6 libreadline8 libuuid1 libcrypt1 libgcc-s1 libstdc++6)
 
-emulate() { # wheel, tests (all quick ones if none is named)
+emulate() { # wheel, tests (those of the C and of the noise if none is named)
     local wheel site=$scratch/site run=$scratch/python platform base foreign
     wheel=$(realpath "$1")
     shift
@@ -177,17 +177,17 @@ emulate() { # wheel, tests (all quick ones if none is named)
     for compiler in cc gcc; do ln -s "$(type -P aarch64-linux-gnu-gcc)" "$scratch/compilers/$compiler"; done
     export PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1 PATH=$scratch/compilers:$PATH
     tree "$scratch/source"
-    local log=$scratch/log checks again quick
+    local log=$scratch/log checks again pytest
     say selftest
     (cd "$scratch" && "$run" -m dpfast selftest) >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "selftest fails"; }
     checks=$(grep -oE 'All [0-9]+ checks' "$log" | grep -oE '[0-9]+')
     say tests
-    [ $# -gt 0 ] || set -- .
+    [ $# -gt 0 ] || set -- csrc noise
     # qemu-user stops some forks beside threads by an assertion of its own. What fails is tried again, alone.
-    quick=("$run" -m pytest -q -m quick -W ignore -o "cache_dir=$scratch/cache")
+    pytest=("$run" -m pytest -q -W ignore -o "cache_dir=$scratch/cache")
     cd "$scratch/source/tests"
-    PYTHONSAFEPATH=1 "${quick[@]}" -n 2 "$@" >"$log" 2>&1 || {
-        grep -qE '^ERROR:.*(qemu_plugin|cpu_exec)' "$log" && PYTHONSAFEPATH=1 "${quick[@]}" --lf >"$log.again" 2>&1
+    PYTHONSAFEPATH=1 "${pytest[@]}" -n 2 "$@" >"$log" 2>&1 || {
+        grep -qE '^ERROR:.*(qemu_plugin|cpu_exec)' "$log" && PYTHONSAFEPATH=1 "${pytest[@]}" --lf >"$log.again" 2>&1
     } || { cat "$log" "$log.again" 2>/dev/null | tail -n 100 >&2; die "tests fail on AArch64"; }
     again=$(passed "$log.again")
     printf '{"machine": "%s", "checks": %s, "tests": %s, "again": %s}\n' "$("$run" -c 'import platform; print(platform.machine())')" "$checks" "$(($(passed "$log") + again))" "$again"

@@ -13,7 +13,6 @@ import pytest
 import tiers
 from hypothesis import HealthCheck, settings
 from proofs import set_mode_in
-from quick import QUICK
 
 from dpfast.testing import fixed_key
 
@@ -66,11 +65,3 @@ def _own_plans() -> None:
     """No test's mechanisms share a plan with another test's, and no test meets another's labels."""
     tiers.forget_equals()
     tiers.forget_labels()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the inner loop."""
-    for item in items:
-        names = QUICK.get(item.path.stem)
-        if names and re.fullmatch(names, getattr(item, "originalname", item.name).removeprefix("test_")):
-            item.add_marker("quick")

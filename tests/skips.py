@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the README's test command may skip, and a second run of that alone.
+"""What a run of the tests may skip, a second run of that alone, and how many tests may be slow.
 
 `pytest --skips-as-listed FILE` fails if it skips what is not listed here, or if a listed test needs
 nothing after all. FILE then names the tests that it skipped for TOOLS. `pytest --only FILE` runs
-these alone, and fails if one does not. So no test runs twice, and none in neither run.
+these alone, and fails if one does not; it may be given again. So no test runs twice, and none in no
+run.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "sample refuses so wide a law": ("test_constant_work.py::test_every_sample_below_4096_draws_does_the_same_work",),
     "an array has no other cells|what follows the array belongs to nobody": ("test_privatize_again.py",),
 }  # fmt: skip
+WHOLE = {"test_deep.py", "test_extension.py", "test_timing.py"}  # slow as files
+MOST_SLOW = 250  # beside these: the README's command leaves them out
 Skipped = set[tuple[str, str]]  # the name of a test, or of a file that was skipped whole, and why
 
 
@@ -70,13 +73,16 @@ def allowed(name: str, why: str, listed: dict[str, tuple[str, ...]]) -> bool:
     return any(re.fullmatch(reason, why) and not among.isdisjoint(places) for reason, places in listed.items())
 
 
-def faults(skipped: Skipped, tools: dict[str, tuple[str, ...]], elsewhere: dict[str, tuple[str, ...]]) -> Iterator[str]:
-    """Lines about tests that were skipped unasked, and entries of `tools` that nothing needs."""
+def faults(
+    skipped: Skipped, ran: set[str], tools: dict[str, tuple[str, ...]], elsewhere: dict[str, tuple[str, ...]]
+) -> Iterator[str]:
+    """Lines about tests that were skipped unasked, and entries of `tools` that ran without them."""
     for place, why in sorted({(place_of(name), why) for name, why in skipped}):
         if not allowed(place, why, tools) and not allowed(place, why, elsewhere):
             yield f"{place} was skipped, and tests/skips.py does not list it: {why}"
+    places_run = {place for name in ran for place in (place_of(name), place_of(name).partition("::")[0])}
     for reason, places in tools.items():
-        for place in places:
+        for place in places_run.intersection(places):
             if not any(allowed(name, why, {reason: (place,)}) for name, why in skipped):
                 yield f"{place} was not skipped, and tests/skips.py lists it: {reason}"
 
@@ -89,8 +95,8 @@ def chosen(name: str, names: Iterable[str]) -> bool:
 class Watch:
     """Keeps what is skipped and what runs, and ends a run that did not skip or run as it should."""
 
-    def __init__(self, file: Path, *, again: bool) -> None:
-        self.file, self.again = file, again
+    def __init__(self, files: list[Path], *, again: bool) -> None:
+        self.files, self.again = files, again
         self.skipped: Skipped = set()
         self.ran: set[str] = set()
         self.found: list[str] = []
@@ -101,11 +107,17 @@ class Watch:
         elif getattr(report, "when", "") == "call":
             self.ran |= {report.nodeid, report.nodeid.partition("::")[0]}
 
+    def _names(self) -> set[str]:
+        return {name for file in self.files for name in file.read_text().splitlines()}
+
     pytest_runtest_logreport = pytest_collectreport = _note
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        slow = sum(item.get_closest_marker("slow") is not None and item.path.name not in WHOLE for item in items)
+        if slow > MOST_SLOW:
+            raise pytest.UsageError(f"{slow} tests are marked slow, at most {MOST_SLOW} may be: make them cheaper")
         if self.again:
-            names = set(self.file.read_text().splitlines())
+            names = self._names()
             left = [item for item in items if not chosen(item.nodeid, names)]
             config.hook.pytest_deselected(items=left)
             items[:] = [item for item in items if chosen(item.nodeid, names)]
@@ -114,16 +126,16 @@ class Watch:
         if hasattr(session.config, "workerinput"):
             return  # one process of several, which saw its own tests alone
         if self.again:
-            names = set(self.file.read_text().splitlines())
+            names = self._names()
             self.found = [
                 f"{name} was skipped again: {why}" for name, why in sorted(self.skipped) if chosen(name, names)
             ]
             again = {name for name, _ in self.skipped}
             self.found += [f"{name} did not run" for name in sorted(names - self.ran) if not chosen(name, again)]
         else:
-            self.found = list(faults(self.skipped, TOOLS, ELSEWHERE))
+            self.found = list(faults(self.skipped, self.ran, TOOLS, ELSEWHERE))
             names = sorted(name for name, why in self.skipped if allowed(name, why, TOOLS))
-            self.file.write_text("".join(f"{name}\n" for name in names))
+            self.files[0].write_text("".join(f"{name}\n" for name in names))
         if self.found and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -137,10 +149,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--skips-as-listed", type=Path, metavar="FILE", help="compare skips with the list; name them in FILE"
     )
-    group.addoption("--only", type=Path, metavar="FILE", help="run the tests named in FILE; a skip is a failure")
+    group.addoption(
+        "--only", type=Path, metavar="FILE", action="append", help="run the tests named in FILE; a skip is a failure"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     again = config.getoption("only")
-    if file := again or config.getoption("skips_as_listed"):
-        config.pluginmanager.register(Watch(file, again=bool(again)))
+    listed = config.getoption("skips_as_listed")
+    if again or listed:
+        config.pluginmanager.register(Watch(again or [listed], again=bool(again)))

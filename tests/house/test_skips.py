@@ -31,9 +31,14 @@ def test_other():
 """
 
 
+RAN = {"tests/csrc/test_proofs.py::test_all[none]", "tests/test_whole.py", "tests/test_whole.py::test_other"}
+
+
 def test_what_is_listed_may_be_skipped() -> None:
-    assert list(skips.faults(ASKED, TOOLS, ELSEWHERE)) == []
-    assert list(skips.faults(ASKED | {("tests/test_gpu.py::test_array", "no GPU")}, TOOLS, ELSEWHERE)) == []
+    """And a run that leaves a test out says nothing of it."""
+    assert list(skips.faults(ASKED, RAN, TOOLS, ELSEWHERE)) == []
+    assert list(skips.faults(ASKED | {("tests/test_gpu.py::test_array", "no GPU")}, RAN, TOOLS, ELSEWHERE)) == []
+    assert list(skips.faults(set(), set(), TOOLS, ELSEWHERE)) == []
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,7 @@ def test_what_is_listed_may_be_skipped() -> None:
     ],
 )
 def test_a_planted_skip_is_found(more: skips.Skipped, fewer: skips.Skipped) -> None:
-    assert len(list(skips.faults((ASKED | more) - fewer, TOOLS, ELSEWHERE))) == 1
+    assert len(list(skips.faults((ASKED | more) - fewer, RAN, TOOLS, ELSEWHERE))) == 1
 
 
 def test_what_is_listed_is_there() -> None:
@@ -77,3 +82,33 @@ def test_a_run_and_a_run_of_what_it_skipped(tmp_path: Path) -> None:
     assert (code, faults, said.count("test_gone.py::test_gone did not run")) == (1, 2, 1), said
     assert " 1 skipped" not in said
     assert "2 skipped" in said
+
+
+def test_more_than_may_be_slow_is_an_error(tmp_path: Path) -> None:
+    """And the files that are slow as a whole do not count."""
+    text = "import pytest\npytestmark = pytest.mark.slow\n@pytest.mark.parametrize('i', range({}))\ndef test(i): pass\n"
+    for name, number in (("test_deep.py", skips.MOST_SLOW), ("test_other.py", skips.MOST_SLOW)):
+        (tmp_path / name).write_text(text.format(number))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "skips",
+        "-p",
+        "no:cacheprovider",
+        "--skips-as-listed",
+        "names",
+    ]
+    environment = os.environ | {"PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run() -> tuple[int, str]:
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    assert run()[0] == pytest.ExitCode.OK
+    (tmp_path / "test_one_more.py").write_text(text.format(1))
+    code, said = run()
+    assert (code, "251 tests are marked slow" in said) == (pytest.ExitCode.USAGE_ERROR, True), said
