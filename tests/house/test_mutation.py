@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from deep import mutation
+from mutation.drawn import sites
 from mutation.mutant import Mutant
-from mutation.runner import baseline, listed, stale, survivors
+from mutation.runner import FAST, SLOW, baseline, listed, stale, survivors
 from places import every_test_file
 
 
@@ -86,3 +87,44 @@ def test_a_score_below_95_of_100_fails_and_survivors_are_named() -> None:
     assert mutation.score([WEAK] * 40, alive) == {"mutants": 40, "killed": 38, "survivors": alive}
     with pytest.raises(AssertionError, match="no test notices: one, another"):
         mutation.score([WEAK] * 39, alive)
+
+
+SPOILT = """
+LIMIT = 3
+def taken(values: list[int] = [5], most: int = 7) -> int:
+    check(values)
+    if len(values) <= most and values:
+        raise ValueError(f"{most + 1}")
+    return 10 * values[-1]
+class Other:
+    def own(self):
+        return [each for each in self if each is not None]
+"""
+
+
+def test_a_program_spoils_each_kind_of_place() -> None:
+    """A call, a bound, an operator and a constant; messages and types stay."""
+    lines = SPOILT.splitlines()
+    found = []
+    for site in sites(SPOILT):
+        spoilt = (SPOILT[: site.start] + site.new + SPOILT[site.end :]).splitlines()
+        found += [(new.strip(), old.strip()) for new, old in zip(spoilt, lines, strict=True) if new != old]
+    assert [new for new, _ in found] == [
+        "None",
+        "if len(values) < most and values:",
+        "if len(values) <= most or values:",
+        "return 11 * values[-1]",
+        "return 10 // values[-1]",
+        "return 10 * values[-2]",
+        "return [each for each in self if each is None]",
+    ]
+
+
+def test_slow_tests_alone_are_told_from_the_others(project: Path) -> None:
+    """A mutant without tests of its own meets all that have the marks."""
+    (project / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['slow', 'timing']\n")
+    tests = project / "tests" / "test_adding.py"
+    tests.write_text("import pytest\n" + tests.read_text().replace("def test_two", "@pytest.mark.slow\ndef test_two"))
+    everywhere = STRONG._replace(tests="")
+    assert survivors([STRONG, everywhere], project, marks=FAST) == [STRONG.name] * 2
+    assert survivors([STRONG, everywhere], project, marks=SLOW) == survivors([everywhere], project) == []

@@ -26,7 +26,10 @@ from places import every_test_file
 from mutation.mutant import Mutant
 
 LONGEST = 300  # seconds of one build or run of tests; on a machine at rest none takes a tenth of it
-_MACHINERY = {"__init__", "__main__", "mutant", "runner"}
+LONGEST_OF_ALL = 1800  # and of a run of the README's tests
+NONE_CHOSEN, STOPPED = 5, 2  # how pytest ends when its marks leave nothing; and with workers at the first failure
+ALL, FAST, SLOW = "not timing", "not slow and not timing", "slow and not timing"  # which tests may notice
+_MACHINERY = {"__init__", "__main__", "drawn", "mutant", "runner"}
 
 
 def listed() -> list[Mutant]:
@@ -41,9 +44,16 @@ def stale(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:
 
 
 def survivors(
-    mutants: Sequence[Mutant], root: Path = ROOT, *, workers: int = 1, told: Callable[[str], None] = lambda _: None
+    mutants: Sequence[Mutant],
+    root: Path = ROOT,
+    *,
+    marks: str = ALL,
+    workers: int = 1,
+    told: Callable[[str], None] = lambda _: None,
 ) -> list[str]:
     """The names of those that no test notices. told: is given a line for each mutant.
+
+    marks: which of a mutant's tests run; without tests of its own, all that have these marks.
 
     Raises: AssertionError (a stale mutant; tests that fail on the code as it is, or are not there).
     """
@@ -51,7 +61,7 @@ def survivors(
     with ExitStack() as stack:
         copies: SimpleQueue[Path] = SimpleQueue()
         for _ in range(workers):
-            copies.put(stack.enter_context(_copied(root)))
+            copies.put(stack.enter_context(checkout(root)))
         pool = stack.enter_context(ThreadPoolExecutor(workers))
 
         def in_a_copy(work: Callable[[Path], bool]) -> bool:
@@ -62,10 +72,10 @@ def survivors(
                 copies.put(copy)
 
         def is_sound(tests: str) -> bool:
-            return in_a_copy(lambda copy: _passes(copy, tests))
+            return in_a_copy(lambda copy: _passes(copy, tests, marks))
 
         def is_killed(mutant: Mutant) -> bool:
-            killed = in_a_copy(lambda copy: not _survives(copy, mutant))
+            killed = in_a_copy(lambda copy: not _survives(copy, mutant, marks))
             told(f"{'killed  ' if killed else 'SURVIVES'}  {mutant.name}")
             return killed
 
@@ -88,8 +98,8 @@ def baseline(mutants: Iterable[Mutant]) -> list[str]:
 
 
 @contextmanager
-def _copied(root: Path) -> Iterator[Path]:
-    """A copy of git's files, with the extension built in place and numba's cached kernels."""
+def checkout(root: Path) -> Iterator[Path]:
+    """A checkout of git's files, with the extension built in place and numba's cached kernels."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         built = [*root.glob("dpfast/*.so"), *root.glob("dpfast/kernels/__pycache__/*.nb*")]
@@ -99,10 +109,15 @@ def _copied(root: Path) -> Iterator[Path]:
                 to = copy / path.relative_to(root)
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, to)
+        git("init", "-q", root=copy)
+        git("add", "-A", root=copy)
+        git(
+            "-c", "user.name=mutants", "-c", "user.email=", "commit", "-q", "--allow-empty", "-m", "as it is", root=copy
+        )
         yield copy
 
 
-def _survives(copy: Path, mutant: Mutant) -> bool:
+def _survives(copy: Path, mutant: Mutant, marks: str) -> bool:
     path = copy / mutant.file
     clean, when = path.read_text(), path.stat()
     extensions = {so: so.read_bytes() for so in copy.glob("dpfast/*.so")}
@@ -110,7 +125,7 @@ def _survives(copy: Path, mutant: Mutant) -> bool:
     try:
         if mutant.file.startswith("csrc/"):
             _run(copy, "setup.py", "build_ext", "--inplace", "--force")
-        return _passes(copy, mutant.tests)
+        return _passes(copy, mutant.tests, marks)
     finally:
         path.write_text(clean)
         os.utime(path, ns=(when.st_atime_ns, when.st_mtime_ns))  # numba compiles a newer file anew
@@ -118,22 +133,42 @@ def _survives(copy: Path, mutant: Mutant) -> bool:
             so.write_bytes(content)
 
 
-def _passes(copy: Path, tests: str) -> bool:
+def _passes(copy: Path, tests: str, marks: str) -> bool:
     """Whether the tests pass. A hang and a crash are failures; any other end is a list's error."""
     there = every_test_file(copy / "tests")
-    files = [str(there[word].relative_to(copy)) if word.endswith(".py") else word for word in shlex.split(tests)]
+    words = [_placed(word, there, copy) if ".py" in word else word for word in shlex.split(tests)]
+    chosen = ["-m", marks, *(words or ["-n", "2"])]
     try:
-        ended = _run(copy, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files)
+        ended = _run(
+            copy,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            *chosen,
+            longest=None if words else LONGEST_OF_ALL,
+        )
     except subprocess.TimeoutExpired:
         return False
-    assert ended.returncode <= 1, f"{tests}: {ended.stdout[-1500:]}{ended.stderr[-500:]}"
-    return ended.returncode == 0
+    none = marks != ALL and ended.returncode == NONE_CHOSEN
+    stopped = not words and ended.returncode == STOPPED
+    assert ended.returncode <= 1 or none or stopped, f"{tests}: {ended.stdout[-1500:]}{ended.stderr[-500:]}"
+    return none or ended.returncode == 0
 
 
-def _run(copy: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def _placed(word: str, there: dict[str, Path], copy: Path) -> str:
+    """A file of tests, or a test in it, as pytest wants to be told."""
+    name, separator, test = word.partition("::")
+    return f"{there[name].relative_to(copy)}{separator}{test}"
+
+
+def _run(copy: Path, *command: str, longest: float | None = None) -> subprocess.CompletedProcess[str]:
     ended = subprocess.run(
         [sys.executable, *command],
-        cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True, text=True, check=False, timeout=LONGEST,
+        cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True, text=True, check=False,
+        timeout=longest or LONGEST,
     )  # fmt: skip
     assert command[0] != "setup.py" or ended.returncode == 0, f"the C does not build: {ended.stderr[-1500:]}"
     return ended
