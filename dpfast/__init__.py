@@ -3,6 +3,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from dpfast.adapters import releaser as _releaser
 from dpfast.errors import (
     BudgetExhausted,
     DataDependentError,
@@ -29,6 +30,7 @@ from dpfast.mechanisms.gaussian import Gaussian
 from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.snapping import Snapping
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.port import port as _port
 from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
@@ -138,6 +140,15 @@ _ELSEWHERE = {
     "quantile": "tree(...).quantile(p)",
     "sum": "fixed_point_sum",
 }
+
+
+def _accounting() -> Any:
+    from dpfast.adapters import dp_accounting
+
+    return dp_accounting
+
+
+_port.releaser, _port.accounting = _releaser, _accounting
 
 
 def __getattr__(name: str) -> Any:

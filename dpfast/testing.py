@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dpfast.privacy.parameters import whole
-from dpfast.release.key import LENGTH, Key, ReleaseKey, keyed
+from dpfast.release.key import Key, ReleaseKey
+from dpfast.release.secret import LENGTH, derived, keyed
 
 __all__ = ["FixedKey", "FixedReleaseKey", "fixed_key"]
 
@@ -30,7 +31,7 @@ class FixedKey(Key):
     __slots__ = ()
 
     def derive(self, label: str) -> FixedReleaseKey:
-        return FixedReleaseKey(self._derived(label), label)
+        return FixedReleaseKey(derived(self, label), label)
 
     def __repr__(self) -> str:
         return "<INSECURE dpfast.testing.FixedKey>"

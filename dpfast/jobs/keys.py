@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.records.places import domain_keys
 from dpfast.release.blocks import BLOCK
-from dpfast.release.key import encode
 from dpfast.release.names import Names
+from dpfast.release.secret import encode
 
 TYPES = {pa.int64(): "int64", pa.uint64(): "uint64", pa.large_string(): "string"}  # what `form` gives
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpfast.errors import FileError, LedgerError, caller
-from dpfast.release.key import KeyFile, ReleaseKey, encode
+from dpfast.release.key import KeyFile
+from dpfast.release.secret import Labelled, encode
 
 KEPT = 32  # heads a ledger: the last one that a restored copy has tells how much it lacks at most
 LONGEST = 2**26  # bytes; heads of a ledger take 0.4 MB at most, for a sum has at most 4,096 letters (store.exact)
@@ -51,7 +52,7 @@ def heads(key: KeyFile, ledger: bytes) -> tuple[Head, ...]:
     )
 
 
-def seen(key: ReleaseKey, ledger: bytes) -> Head | None:
+def seen(key: Labelled, ledger: bytes) -> Head | None:
     """The last one, for a release key of a key file that is still there. Raises: LedgerError."""
     if key.place is None:
         return None

@@ -24,8 +24,8 @@ from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
-from dpfast.release.counts import refuse_less, sealing
-from dpfast.release.key import ID_LENGTH, Key, KeyFile, ReleaseKey, encode, release_key
+from dpfast.release.counts import refuse_less
+from dpfast.release.key import Key, KeyFile, ReleaseKey, release_key, sealing
 from dpfast.release.seal import (
     BUCKETS,
     Manifest,
@@ -44,6 +44,7 @@ from dpfast.release.seal import (
     note_here,
     records,
 )
+from dpfast.release.secret import ID_LENGTH, Labelled, encode
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
@@ -286,7 +287,7 @@ class Ledger:
         self._store.look(charge, _hash(key.label), known)
         return there[0] if there else None
 
-    def _recall(self, key: ReleaseKey) -> None:
+    def _recall(self, key: Labelled) -> None:
         """From now on the ledger must have what releases under the key's file last saw."""
         self._store.must_have(head.seen(key, self._store.terms.digest), f"the head beside {key.place}")
 

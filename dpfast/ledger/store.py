@@ -35,7 +35,7 @@ from dpfast.ledger.head import Head
 from dpfast.ledger.lock import MARK, PAUSE, held, using
 from dpfast.ledger.table import Entry
 from dpfast.privacy import formatting
-from dpfast.release.key import encode
+from dpfast.release.secret import encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

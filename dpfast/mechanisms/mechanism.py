@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 import numpy as np
 
 from dpfast import _native
-from dpfast.adapters import releaser
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.equals import shared_property
@@ -21,9 +20,10 @@ from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.formatting import rounded
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
 from dpfast.privacy.parameters import flag, probability, step_of_losses, whole
+from dpfast.privacy.port import port
 from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_dtype, plain_array, real_dtype
 from dpfast.release.blocks import Blocks
-from dpfast.release.counts import origin_of, refuse_less, sealing
+from dpfast.release.counts import origin_of, refuse_less
 from dpfast.release.digits import reader
 from dpfast.release.engine import (
     SMALL,
@@ -209,9 +209,7 @@ class Mechanism(Described, ABC):
         >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).dp_event()
         DiscreteLaplaceDpEvent(noise_parameter=1.0, sensitivity=1)
         """
-        from dpfast.adapters import dp_accounting
-
-        return dp_accounting.dp_event(self, sensitivity, zcdp=flag("zcdp", zcdp))
+        return port.accounting().dp_event(self, sensitivity, zcdp=flag("zcdp", zcdp))
 
     def privacy_loss_distribution(
         self, sensitivity: Sensitivity | None = None, *, value_discretization_interval: float = 1e-4
@@ -229,10 +227,8 @@ class Mechanism(Described, ABC):
         >>> bool(loss.get_delta_for_epsilon(1.01) < 1e-9)
         True
         """
-        from dpfast.adapters import dp_accounting
-
         step = step_of_losses(value_discretization_interval)
-        return dp_accounting.privacy_loss_distribution(self, sensitivity, value_discretization_interval=step)
+        return port.accounting().privacy_loss_distribution(self, sensitivity, value_discretization_interval=step)
 
 
 class OptionsWithoutDtype(TypedDict, total=False):
@@ -382,7 +378,7 @@ class Releasing(Mechanism, Payable):
             if found is not None:
                 return found if found.ndim or out is not None else found[()]
         if key is not None:
-            key = sealing(key, values)
+            key = _keys().sealing(key, values)
         return self._release(
             values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume, columns
         )  # fmt: skip
@@ -434,7 +430,7 @@ class Releasing(Mechanism, Payable):
             threads = whole("threads", threads, 1)
         if constant_time is not False:
             constant_time = flag("constant_time", constant_time)
-        if type(values) is not np.ndarray and (other := releaser(values, out)) is not None:
+        if type(values) is not np.ndarray and (other := port.releaser(values, out)) is not None:
             made: np.dtype[Any] | None = INT64 if self.INTEGERS else None
             if dtype is not None:
                 made = (integer_dtype if self.INTEGERS else real_dtype)(dtype).newbyteorder("=")
@@ -493,7 +489,7 @@ class Releasing(Mechanism, Payable):
             what = "resume is" if names is None else "names are"
             raise ParameterError(f"{what} for a release under a key, and there is no key")
         again = resume is not False and flag("resume", resume)
-        task = _seals().task_of(key, self, reserve, public.named(), resume=again)
+        task = _keys().task_of(key, self, reserve, public.named(), resume=again)
         blocks = Blocks(
             job,
             plan.address,
@@ -520,8 +516,8 @@ class Releasing(Mechanism, Payable):
 
 
 @cache
-def _seals() -> Any:
-    """The module of seals, late: most releases have no key."""
-    from dpfast.release import seal
+def _keys() -> Any:
+    """The module of keys, late: most releases have none."""
+    from dpfast.release import key
 
-    return seal
+    return key

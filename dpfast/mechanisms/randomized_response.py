@@ -18,6 +18,7 @@ from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, parameters, response, two_coins
 from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real, shown
+from dpfast.privacy.port import port
 from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
 from dpfast.release.counts import refuse_less
@@ -172,12 +173,10 @@ class RandomizedResponse(Payable):
         >>> round(losses.get_epsilon_for_delta(1e-6), 2)
         8.82
         """
-        from dpfast.adapters import dp_accounting
-
         pairs = response.pairs(self._each, self.categories, self.coin)
         sides = [(response.losses(pair), partial(response.delta, pair)) for pair in pairs]
         step = parameters.step_of_losses(value_discretization_interval)
-        return dp_accounting.response_losses(sides, self.epsilon, self.answers_per_unit, step)
+        return port.accounting().response_losses(sides, self.epsilon, self.answers_per_unit, step)
 
     def dp_event(self) -> Any:
         """What a unit spends as a DpEvent of dp-accounting, for REPLACE_ONE, its adjacency.
@@ -190,11 +189,9 @@ class RandomizedResponse(Payable):
         >>> dpfast.RandomizedResponse(epsilon=1, categories=2).dp_event()
         RandomizedResponseDpEvent(noise_parameter=0.5378828427399901, num_buckets=2)
         """
-        from dpfast.adapters import dp_accounting
-
         k = self.categories
         truths = exact.rounded_up(lambda: (exact.ball(self._each).exp() + (k - 1)) / k)
-        return dp_accounting.randomized_response_event(truths, k, self.answers_per_unit)
+        return port.accounting().randomized_response_event(truths, k, self.answers_per_unit)
 
     # ------------------------------------------------------------------ answers
 

@@ -23,6 +23,7 @@ from dpfast.privacy import parameters
 from dpfast.privacy.gaussian import mu_squared_of, nine_digits, rho_of
 from dpfast.privacy.guarantee import Guarantee, guarantee_of, searching, warn_if_weak, with_epsilon
 from dpfast.privacy.parameters import Real, shown
+from dpfast.privacy.port import port
 from dpfast.privacy.record import Record
 
 MOST_PARTS = 10**5  # that the optimal bound takes: it is a sum of half as many terms
@@ -389,13 +390,13 @@ def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> Ball:
 
 
 def _pld(parts: Sequence[Any], promised: Sequence[Guarantee], together: Guarantee, total: Fraction) -> Guarantee:
-    from dpfast.adapters import dp_accounting  # whose distributions these are
-
     found = math.inf
     with suppress(ParameterError):
         together = together.approximate(total)
     with suppress(ParameterError):  # no distribution, or one that is too large
-        found = dp_accounting.epsilon_of(Counter(zip(map(_with_losses, parts, promised), promised, strict=True)), total)
+        found = port.accounting().epsilon_of(
+            Counter(zip(map(_with_losses, parts, promised), promised, strict=True)), total
+        )
     if together.delta == total and together.epsilon is not None and together.epsilon <= found:
         return together
     if math.isinf(found):

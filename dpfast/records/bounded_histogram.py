@@ -34,7 +34,8 @@ from dpfast.records.places import (
 from dpfast.release.arrays import INT64_ENDS
 from dpfast.release.columns import CHUNK, Column, Integers, column
 from dpfast.release.counts import BoundedCounts, Origin, bounded
-from dpfast.release.key import Chooser, Key, ReleaseKey, warn_insecure
+from dpfast.release.key import Chooser, Key, ReleaseKey
+from dpfast.release.secret import warn_insecure
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger

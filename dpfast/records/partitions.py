@@ -27,9 +27,10 @@ from dpfast.privacy.record import ratio, written
 from dpfast.privacy.sensitivity import Sensitivity, across_parts, refuse_less
 from dpfast.privacy.threshold import least_threshold
 from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
-from dpfast.release.counts import change_of, origin_of, sealing
-from dpfast.release.key import encode, release_key
+from dpfast.release.counts import change_of, origin_of
+from dpfast.release.key import release_key, sealing
 from dpfast.release.names import Names
+from dpfast.release.secret import encode
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger

@@ -20,7 +20,6 @@ from dpfast.release.layout import overlaps_itself
 
 if TYPE_CHECKING:
     from dpfast.privacy.sensitivity import Sensitivity
-    from dpfast.release.key import ReleaseKey
 
 AT_PLACES = "__getitem__", "take", "compress"
 SAME_CELLS = "copy", "__copy__", "__deepcopy__", "astype", "reshape", "ravel", "flatten", *AT_PLACES
@@ -32,8 +31,8 @@ class Origin:
     def __init__(self, sensitivity: Sensitivity) -> None:
         self.sensitivity = sensitivity
 
-    def named(self, _: ReleaseKey, /) -> Mapping[str, str]:
-        """The terms of a seal of these counts.
+    def named(self, _: Any, /) -> Mapping[str, str]:
+        """The terms of a seal of these counts under a release key.
 
         Raises: ParameterError (this key must not seal them).
         """
@@ -177,15 +176,3 @@ def change_of(values: Any, origin: Origin) -> Sensitivity:
     if isinstance(values, np.ndarray) and overlaps_itself(values):
         origin = Twice(origin.sensitivity)
     return origin.change(np.size(values))
-
-
-def sealing(key: Any, values: Any) -> Any:
-    """The key whose seal names how these counts were counted, unless who counted has named it."""
-    found = origin_of(values)
-    if found is None:
-        return key
-    from dpfast.release.key import ReleaseKey  # late, because most releases have no key
-
-    if not isinstance(key, ReleaseKey) or key.terms is not None:
-        return key
-    return key._naming(found.named(key))  # noqa: SLF001

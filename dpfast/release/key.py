@@ -7,128 +7,23 @@ key of each block, in which the digest of the very values that get the noise tak
 
 from __future__ import annotations
 
-import hmac
 import math
 import os
 import secrets
-import stat
-import string
 import struct
-import threading
-import warnings
-import weakref
-from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from dpfast.errors import DTypeError, EntropyError, FileError, InsecureKeyWarning, ParameterError, caller
+from dpfast.errors import DTypeError, EntropyError, FileError, ParameterError
+from dpfast.release import seal as seals
+from dpfast.release.counts import origin_of
+from dpfast.release.secret import LENGTH, How, Labelled, Part, Secret, Terms, derived, keyed, read, read_again
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dpfast.release.seal import BlockDigest, Digester, Seal
-
-LENGTH = 32
-ID_LENGTH = 16
-TEXT = frozenset(string.printable.encode())
-Terms: TypeAlias = tuple[tuple[str, str], ...]  # what a manifest names beside its columns
-How: TypeAlias = tuple[Path, str, str, str, tuple[Any, ...], dict[str, Any]]  # file, label, id, a method, its arguments
-_length = struct.Struct("<Q").pack
-
-# All secrets of this process, which a forked child finds blank; a fork waits for the lock.
-_secrets: weakref.WeakValueDictionary[int, _Secret] = weakref.WeakValueDictionary()
-lock = threading.RLock()
+    from collections.abc import Callable, Iterable, Mapping
 
 
-def _blank() -> None:
-    try:
-        for secret in list(_secrets.values()):
-            secret._blank()  # noqa: SLF001
-    finally:
-        lock.release()
-
-
-os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=_blank)
-
-
-def encode(*fields: bytes | str | int) -> bytes:
-    """A canonical encoding: each field behind its length, so that no two lists of fields meet."""
-    pieces: list[bytes] = []
-    for field in fields:
-        part = field if type(field) is bytes else str(field).encode()
-        pieces += _length(len(part)), part
-    return b"".join(pieces)
-
-
-def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
-    """A pseudo-random function of (purpose, data): at most 16 letters, and whatever bytes."""
-    return blake2b(data, key=secret, digest_size=LENGTH, person=purpose.encode()).digest()
-
-
-def warn_insecure(what: str) -> None:
-    warnings.warn(
-        f"{what} under a fixed key: reproducible, for tests only, private to nobody",
-        InsecureKeyWarning,
-        stacklevel=caller(),
-    )
-
-
-def guessable(secret: bytes) -> str | None:
-    """What 32 bytes are, in words, if nobody drew them: random bytes are so once in 10^13 keys."""
-    if len(set(secret)) == 1:
-        return f"{len(secret)} equal bytes, such as a crash or a restored backup leaves"
-    return "all text, such as a password" if not set(secret) - TEXT else None
-
-
-class _Secret:
-    """32 secret bytes, shown by their id; blank in a forked child, and never pickled.
-
-    Python cannot wipe all copies of them: docs/threat_model.md.
-    """
-
-    __slots__ = ("__weakref__", "_held", "id")
-
-    def __init__(self, secret: bytes) -> None:
-        if not isinstance(secret, bytes):
-            raise DTypeError(f"secret must be bytes, not {type(secret).__name__}")
-        if len(secret) != LENGTH:
-            raise ParameterError(f"secret must be {LENGTH} bytes, got {len(secret)}")
-        if known := guessable(secret):
-            raise ParameterError(f"secret must be drawn at random, and it is {known}: dpfast.random_bytes({LENGTH})")
-        self.id = keyed(secret, "key id")[:ID_LENGTH].hex()  # tells keys apart, and nothing of the secret
-        with lock:
-            self._held = bytearray(secret)
-            _secrets[id(self)] = self
-
-    def _blank(self) -> None:
-        """Wipe the secret, in place: where a thread hashes under it, it cannot be resized."""
-        self._held[:] = bytes(len(self._held))
-        self._held = bytearray()
-
-    def _keyed(self, purpose: str, data: bytes = b"") -> bytes:
-        if not self._held:
-            raise ParameterError(
-                "key is blank here, for no key survives a fork: give the child what it may do, such as key.digester(…), "
-                "a sealed key or the path of a KeyFile"
-            )
-        return keyed(self._held, purpose, data)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return type(other) is type(self) and bool(self._held) and hmac.compare_digest(self._held, other._held)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.id))
-
-    def __reduce__(self) -> str:
-        raise TypeError(
-            f"a {type(self).__name__} is not pickled: send key.digester(…) or a sealed key, which can do one thing each, or "
-            "keep the secret in a KeyFile"
-        )
-
-
-class _Master(_Secret):
+class _Master(Secret):
     """A secret from which release keys are derived. No raw key reaches the cipher."""
 
     __slots__ = ()
@@ -146,20 +41,11 @@ class _Master(_Secret):
         >>> bool((mechanism.release([12, 0, 7], key=key, resume=True) == first).all())
         True
         """
-        return ReleaseKey(self._derived(label), label, self._place())
+        return ReleaseKey(derived(self, label), label, self._place())
 
     def _place(self) -> Path | None:
         """The file where a worker finds the secret."""
         return None
-
-    def _derived(self, label: str) -> bytes:
-        if not isinstance(label, str) or not label:
-            raise ParameterError("label must be a non-empty string that names one release")
-        try:
-            encoded = label.encode()
-        except UnicodeEncodeError:
-            raise ParameterError(f"label must be text that UTF-8 can hold, got {label!r:.40}") from None
-        return self._keyed("release key", encoded)
 
 
 class Key(_Master):
@@ -201,8 +87,7 @@ class Key(_Master):
         return cls(secret)
 
     def __bytes__(self) -> bytes:
-        self._keyed("key id")  # refuses a blank key
-        return bytes(self._held)
+        return self.revealed()
 
     def __repr__(self) -> str:
         return f"<dpfast.Key {self.id[:8]}>"
@@ -228,7 +113,7 @@ class KeyFile(_Master):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = _path(path)
-        super().__init__(_read(self.path))
+        super().__init__(read(self.path))
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> KeyFile:
@@ -264,7 +149,7 @@ class KeyFile(_Master):
         return f"<dpfast.KeyFile {str(self.path)!r} {self.id[:8]}>"
 
 
-class ReleaseKey(_Secret):
+class ReleaseKey(Labelled):
     """The key of one release: one label, one input, any number of tries.
 
     `master.derive(label)` makes it. `mechanism.release(values, key=key)` and `ledger.release` take
@@ -275,26 +160,20 @@ class ReleaseKey(_Secret):
     >>> noisy = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release([12, 0, 7], key=key)
     """
 
-    __slots__ = ("label", "place", "terms")
-    secure: ClassVar[bool] = True
-
-    def __init__(self, secret: bytes, label: str, place: Path | None = None, terms: Terms | None = None) -> None:
-        """terms: of the seal, all that are known before the values are; None if none is."""
-        super().__init__(secret)
-        self.label, self.place, self.terms = label, place, terms
+    __slots__ = ()
 
     def _naming(self, terms: Mapping[str, str], *known: Terms) -> ReleaseKey:
         """The same key, whose seal names these terms, too. known: in a manifest's form already."""
-        from dpfast.release.seal import joined, named_terms
-
-        self._keyed("key id")  # refuses a blank key
         return type(self)(
-            bytes(self._held), self.label, self.place, joined(self.terms or (), named_terms(terms), *known)
+            self.revealed(),
+            self.label,
+            self.place,
+            seals.joined(self.terms or (), seals.named_terms(terms), *known),
         )
 
     def _file(self, what: str, *given: Any, **named: Any) -> How | None:
         """How a part of the key is made again from its file, if it has one."""
-        return None if self.place is None else (self.place, self.label, self.id, what, given, named)
+        return None if self.place is None else (_made_again, (self.place, self.label, self.id, what, given, named))
 
     def chooser(self) -> Chooser:
         """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles.
@@ -330,7 +209,7 @@ class ReleaseKey(_Secret):
         """
         return Bucketer(self._keyed("buckets"), many, self.id, self._file("bucketer", many))
 
-    def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:
+    def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> seals.Digester:
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
 
         mechanism: of the column. column: its name in a table of several. clamp, missing: as of the
@@ -345,25 +224,23 @@ class ReleaseKey(_Secret):
             >>> digester(0, [120, 80, 3], names=["Lima", "Oslo", "Pune"]).rows
             3
         """
-        from dpfast.release.seal import Digester, releases
-
         if not isinstance(column, str):
             raise DTypeError(f"column must be a string, not {type(column).__name__}")
         inputs = {"clamp": clamp, "missing": missing}
         how = self._file("digester", mechanism, column=column, **inputs)
-        return Digester(self._keyed("block digest"), self.id, releases(mechanism), column, inputs, how)
+        return seals.Digester(self._keyed("block digest"), self.id, seals.releases(mechanism), column, inputs, how)
 
     def seal(
         self,
         mechanism: Any,
-        digests: Iterable[BlockDigest],
+        digests: Iterable[seals.BlockDigest],
         *,
         shape: tuple[int, ...] | None = None,
         buckets: int | None = None,
         domain: Any = None,
         terms: Mapping[str, str] | None = None,
         source: bytes = b"",
-    ) -> Seal:
+    ) -> seals.Seal:
         """The seal of an input, from the digests of all its blocks in any order.
 
         mechanism: a mechanism; or for a table a dict of them by column name, in the order of the
@@ -387,41 +264,23 @@ class ReleaseKey(_Secret):
             >>> seal.cost.epsilon
             Fraction(2, 1)
         """
-        from dpfast.release import seal as sealing
-
         if not isinstance(source, bytes):
             raise DTypeError(f"source must be bytes, not {type(source).__name__}")
         try:
             given = tuple(digests)
         except TypeError:
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
-        columns, kind = sealing.by_column(mechanism), sealing.kind_of(mechanism)
-        asked = sealing.named_terms({} if terms is None else terms)
-        named = sealing.joined(self.terms or (), asked, sealing.inputs_of(given))
-        about = sealing.manifest(self.label, columns, kind, shape, buckets=buckets, domain=domain, terms=named)
-        if about.kind in (sealing.ARRAY, sealing.TABLE):  # blocks hide how many cells there are in all
+        columns, kind = seals.by_column(mechanism), seals.kind_of(mechanism)
+        asked = seals.named_terms({} if terms is None else terms)
+        named = seals.joined(self.terms or (), asked, seals.inputs_of(given))
+        about = seals.manifest(self.label, columns, kind, shape, buckets=buckets, domain=domain, terms=named)
+        if about.kind in (seals.ARRAY, seals.TABLE):  # blocks hide how many cells there are in all
             for each in columns.values():
                 each._check_cells(math.prod(about.size))  # noqa: SLF001
-        return sealing.Seal(self, columns, about, sealing.checked(about, self.id, given), source)
+        return seals.Seal(self, columns, about, seals.checked(about, self.id, given), source)
 
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
-
-
-class Part:
-    """What can do one thing of a release key. It pickles.
-
-    One of a KeyFile pickles as the file's path and the key's id; another with its secret.
-    how: what makes it again from the file.
-    """
-
-    __slots__ = ("_how", "_secret", "id")
-
-    def __init__(self, secret: bytes, key: str, how: How | None) -> None:
-        self._secret, self.id, self._how = secret, key, how
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return super().__reduce_ex__(protocol) if self._how is None else (_made_again, self._how)
 
 
 class Chooser(Part):
@@ -465,16 +324,9 @@ class Bucketer(Part):
         return f"<Bucketer, key {self.id[:8]}>"
 
 
-def read_again(place: Path, label: str, key_id: str) -> ReleaseKey:
-    """A key of a KeyFile, on a worker. Raises: FileError (no file there, or another key in it)."""
-    key = KeyFile(place).derive(label)
-    if key.id != key_id:
-        raise FileError(f"the key file {place} holds another key than the one that {label!r} was sealed with")
-    return key
-
-
 def _made_again(place: Path, label: str, key_id: str, what: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return getattr(read_again(place, label, key_id), what)(*given, **named)
+    held = read_again(place, label, key_id)
+    return getattr(ReleaseKey(held.revealed(), label, place), what)(*given, **named)
 
 
 def release_key(key: object) -> ReleaseKey:
@@ -484,7 +336,28 @@ def release_key(key: object) -> ReleaseKey:
     return key
 
 
-# ------------------------------------------------------------------ files
+def sealing(key: Any, values: Any) -> Any:
+    """The key whose seal names how these counts were counted, unless who counted has named it."""
+    found = origin_of(values)
+    if found is None:
+        return key
+    if not isinstance(key, ReleaseKey) or key.terms is not None:
+        return key
+    return key._naming(found.named(key))  # noqa: SLF001
+
+
+def task_of(
+    key: object,
+    mechanism: Any,
+    reserve: Callable[[seals.Seal], None] | None,
+    inputs: Mapping[str, str],
+    *,
+    resume: bool,
+) -> seals.Task:
+    """What a release does under a key; or the key is a task already. Raises: DTypeError."""
+    return (
+        key if isinstance(key, seals.Task) else seals.Whole(release_key(key), mechanism, reserve, inputs, resume=resume)
+    )
 
 
 def _fresh() -> bytes:
@@ -502,37 +375,6 @@ def _path(path: str | os.PathLike[str]) -> Path:
     if "\0" in name:
         raise ParameterError("path must be without null characters")
     return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
-
-
-def _read(file: Path) -> bytes:
-    try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise FileError(
-            f"the key file {file} does not exist: `dpfast key create {file}` makes one, for a new release"
-        ) from None
-    except OSError as error:
-        raise FileError(f"cannot read the key file {file}: {error.strerror}") from None
-    try:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise FileError(f"the key file {file} is not a regular file")
-        if about.st_uid not in (os.geteuid(), 0):
-            raise FileError(f"the key file {file} belongs to another user, who may read it")
-        if about.st_mode & 0o077:
-            raise FileError(
-                f"others may read or write the key file {file}: chmod 600 closes it, if nobody has read it yet"
-            )
-        secret = os.read(handle, LENGTH + 1)
-    finally:
-        os.close(handle)
-    if len(secret) != LENGTH:
-        raise FileError(f"the key file {file} must hold {LENGTH} bytes, and holds {about.st_size}")
-    if known := guessable(secret):
-        raise FileError(
-            f"the key file {file} must hold bytes that were drawn at random, and holds {known}: `dpfast key create` makes one"
-        )
-    return secret
 
 
 def _flush(folder: Path) -> None:

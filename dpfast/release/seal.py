@@ -18,8 +18,18 @@ from dpfast import _native
 from dpfast.errors import DTypeError, KeyReuseError, OtherInputError, ParameterError
 from dpfast.privacy.parameters import shown, whole
 from dpfast.release.blocks import BLOCK, Blocks
-from dpfast.release.key import How, Part, ReleaseKey, Terms, encode, keyed, lock, read_again, release_key, warn_insecure
 from dpfast.release.names import Names
+from dpfast.release.secret import (
+    How,
+    Labelled,
+    Part,
+    Terms,
+    encode,
+    keyed,
+    lock,
+    read_again,
+    warn_insecure,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -378,7 +388,7 @@ class Seal:
 
     def __init__(
         self,
-        key: ReleaseKey,
+        key: Labelled,
         columns: Mapping[str, Any],
         about: Manifest,
         digests: Mapping[tuple[str, int], tuple[int, bytes]],
@@ -660,7 +670,7 @@ class Sealed:
 
 
 def _opened(
-    key: ReleaseKey,
+    key: Labelled,
     about: Manifest,
     columns: Mapping[str, Any],
     digests: Mapping[tuple[str, int], bytes],
@@ -704,7 +714,7 @@ class Whole(Task):
 
     def __init__(
         self,
-        key: ReleaseKey,
+        key: Labelled,
         mechanism: Any,
         reserve: Callable[[Seal], None] | None,
         inputs: Mapping[str, str],
@@ -726,10 +736,3 @@ class Whole(Task):
         self._reserve(seal)
         sealed = seal._reserved()  # noqa: SLF001
         blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
-
-
-def task_of(
-    key: object, mechanism: Any, reserve: Callable[[Seal], None] | None, inputs: Mapping[str, str], *, resume: bool
-) -> Task:
-    """What a release does under a key; or the key is a task already. Raises: DTypeError."""
-    return key if isinstance(key, Task) else Whole(release_key(key), mechanism, reserve, inputs, resume=resume)

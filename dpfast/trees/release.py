@@ -13,8 +13,8 @@ from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.privacy.parameters import Real, flag, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.blocks import BLOCK
-from dpfast.release.counts import refuse_less, sealing
-from dpfast.release.key import release_key
+from dpfast.release.counts import refuse_less
+from dpfast.release.key import release_key, sealing
 from dpfast.trees.noise import TreeNoise, checked, shares_of, wiped_on_errors
 from dpfast.trees.noisy_tree import NoisyTree
 from dpfast.trees.shape import BRANCHING, named, regular

@@ -707,7 +707,7 @@ def _doors_in_the_source() -> set[str]:
                     one.arg: ast.unparse(one.annotation or ast.Name(""))
                     for one in (*each.args.args, *each.args.kwonlyargs)
                 }
-                if "resume" in given or "ReleaseKey" in given.get("key", ""):
+                if "resume" in given or re.search("ReleaseKey|Labelled", given.get("key", "")):
                     found.add(f"{path.relative_to(PACKAGE)} {each.name}")
     return found
 
@@ -742,7 +742,7 @@ WALKED = {
     "release/seal.py without_ledger": "blocks: digester",
     "release/seal.py reserve_here": "blocks: digester",
     "release/seal.py must_continue": "blocks: digester",
-    "release/seal.py task_of": "array",
+    "release/key.py task_of": "array",
     "trees/release.py tree": "tree",
 }
 

@@ -32,14 +32,14 @@ ROOMS: dict[str, set[str]] = {
     "statistics.py": {"dpfast.exact", "flint", "numpy"},
     "kernels": {"dpfast.kernels", "dpfast.loading", "dpfast.paths", "numba", "llvmlite", "numpy"},
     "release": {"dpfast.errors", "dpfast.privacy", "numpy"},
-    "testing.py": {"dpfast.privacy", "dpfast.release.key"},
+    "testing.py": {"dpfast.privacy", "dpfast.release.key", "dpfast.release.secret"},
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library
     "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
-    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.paths", "dpfast.privacy", "dpfast.release.counts", "dpfast.release.key", "dpfast.release.seal"},
-    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.counts", "dpfast.release.key", "dpfast.release.names", "numpy"},
+    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.paths", "dpfast.privacy", "dpfast.release.counts", "dpfast.release.key", "dpfast.release.seal", "dpfast.release.secret"},
+    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.counts", "dpfast.release.key", "dpfast.release.names", "dpfast.release.secret", "numpy"},
     "trees": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.release.arrays", "dpfast.trees", "numpy"},
     "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.release.arrays", "numpy"},
-    "mechanisms": {"dpfast", "dpfast._native", "dpfast.adapters", "dpfast.errors", "dpfast.exact", "dpfast.kernels", "dpfast.mechanisms", "dpfast.privacy",
+    "mechanisms": {"dpfast", "dpfast._native", "dpfast.errors", "dpfast.exact", "dpfast.kernels", "dpfast.mechanisms", "dpfast.privacy",
                    "dpfast.release", "dpfast.statistics", "numpy"},
     "__init__.py": {"dpfast", "dpfast.adapters", "dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.postprocess", "dpfast.privacy",
                     "dpfast.random", "dpfast.records", "dpfast.release.key", "dpfast.testing", "dpfast.trees"},
@@ -79,7 +79,6 @@ BEYOND = {
     },  # a threshold before a row is read, a manifest
     "cli/info.py": {"dpfast._native", "dpfast.release.engine", "dpfast.kernels"},
     "cli/privatize.py": {"dpfast.release.engine"},  # how many threads it may use
-    "privacy/composition.py": {"dpfast.adapters"},  # late, for by="pld", which is theirs
     "records/bounded_histogram.py": {"dpfast.mechanisms", "dpfast.ledger", "dpfast.trees"},  # its results are released
     "records/partitions.py": {"dpfast.mechanisms", "dpfast.ledger"},  # it draws noise: the rest of records/ never does
     "trees/noise.py": {
@@ -95,18 +94,18 @@ BEYOND = {
     },
     "trees/shape.py": {"dpfast.release.columns"},
     "release/arrays.py": {"dpfast.release.counts", "dpfast.release.layout"},
-    "release/counts.py": {"dpfast.release.layout", "dpfast.release.key"},  # the latter late
+    "release/counts.py": {"dpfast.release.layout"},
     "release/digits.py": {"dpfast._native", "dpfast.exact"},
     "release/engine.py": {"dpfast._native", "dpfast.release.arrays"},
     "release/blocks.py": {"dpfast._native", "dpfast.release.arrays", "dpfast.release.engine", "dpfast.release.names"},
     "release/columns.py": {"dpfast.release.arrays"},
-    "release/key.py": {"dpfast.release.seal"},  # late
+    "release/key.py": {"dpfast.release.counts", "dpfast.release.seal", "dpfast.release.secret"},
     "release/names.py": {"dpfast.release.arrays", "dpfast.release.columns"},
     "release/seal.py": {
         "dpfast._native",
         "dpfast.release.blocks",
-        "dpfast.release.key",
         "dpfast.release.names",
+        "dpfast.release.secret",
         "blake3",
     },
 }

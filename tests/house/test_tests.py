@@ -19,7 +19,7 @@ Texts = dict[str, str]  # by file name
 
 # Underscored names that are no business of dpfast: the test's own, Python's and NumPy's.
 OTHERS = re.compile(
-    r"\bself\._|\bos\._exit|\b_thread\._count|\b_thread\._start_new_thread|\._fields\b|[.\"]_repr_html_|\"_ns\""
+    r"\bself\._|\bos\._exit|\b_thread\._count|\b_thread\._start_new_thread|\._fields\b|\._replace\b|[.\"]_repr_html_|\"_ns\""
 )
 PRIVATE = re.compile(
     r"[\w)\]]\.(_[a-z]\w*)|[\"'](?:dpfast\.\w[\w.]*\.)?(_[a-z]\w*)[\"']|\bimport .*\b(_native)\b|(\brelease\.engine\b)"
@@ -80,7 +80,7 @@ def is_slow(node: ast.AST) -> bool:
 
 
 def touched(texts: Texts) -> set[str]:
-    """What tests name that are not slow: themselves, or through definitions of their file and tests/."""
+    """What tests name that are not slow, or definitions that they name in their file and tests/."""
     shared = {
         name: node for module in ("laws", "layouts", "worlds", "tiers") for name, node in defined(texts[module]).items()
     }

@@ -55,7 +55,7 @@ from dpfast.cli import main
 from dpfast.ledger import lock, store, upgrade
 from dpfast.mechanisms import mechanism as steps
 from dpfast.privacy.formatting import amount
-from dpfast.release.key import keyed
+from dpfast.release.secret import keyed
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
 ZEROS = np.zeros(50, np.int64)

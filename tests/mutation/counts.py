@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant("a replaced field knows nothing", "dpfast/records/bounded_histogram.py", "return cls(*iterable)", "return tuple.__new__(cls, iterable)", ARRAYS),
     Mutant("old pickles lose their terms", "dpfast/records/bounded_histogram.py", 'self._rows.terms = state["terms"]', "pass", TESTS + "earlier_version"),
     Mutant("private keys are published as a term", "dpfast/records/bounded_histogram.py", 'if self.sensitivity.keys == "public":', "if True:", TESTS + "how_counts_were_counted"),
-    Mutant("an array of counts is sealed without its terms", "dpfast/mechanisms/mechanism.py", "key = sealing(key, values)", "pass", TESTS + "sealed_as"),
+    Mutant("an array of counts is sealed without its terms", "dpfast/mechanisms/mechanism.py", "key = _keys().sealing(key, values)", "pass", TESTS + "sealed_as"),
     Mutant("a ledger seals counts without their terms", "dpfast/ledger/ledger.py", "release_key(sealing(key, values))", "release_key(key)", TESTS + "sealed_as"),
     Mutant("a tree is sealed without the terms of its counts", "dpfast/trees/release.py", "release_key(sealing(key, counts))", "release_key(key)", TESTS + "how_counts_were_counted"),
     Mutant("a threshold is sealed without the terms of its counts", "dpfast/records/partitions.py", "release_key(sealing(key, counts))", "release_key(key)", TESTS + "how_counts_were_counted"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("what bounded counts were counted with is not sealed", "dpfast/release/counts.py", "key._naming(found.named(key))", "key",
+    Mutant("what bounded counts were counted with is not sealed", "dpfast/release/key.py", "key._naming(found.named(key))", "key",
            "test_bounded_histogram.py -k counted_with_is_sealed"),
     Mutant("the keys of bounded counts are not sealed", "dpfast/records/bounded_histogram.py", 'found["domain"] = json.dumps(self.keys.tolist(), ensure_ascii=False)', "pass",
            "test_bounded_histogram.py -k counted_with_is_sealed"),
