@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Written by proofs/make_approximations.py, which says what each is. */
+ * Written by tools/make_approximations.py, which says what each is. */
+#pragma once
+#include "machine.h"
 
 /* a b + c, rounded once or twice: the bounds hold for both, and a decided draw is the same. */
 DPF_INLINE double fused(double a, double b, double c) {

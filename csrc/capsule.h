@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Python's capsules of Arrow's structures. Only cffi's own file includes this one. */
+#pragma once
+#include "dpf_impl.h"
+
+#include <Python.h>
 
 static const char *const dpf_arrow_names[] = {
     [DPF_ARROW_SCHEMA] = "arrow_schema", [DPF_ARROW_ARRAY] = "arrow_array", [DPF_ARROW_STREAM] = "arrow_array_stream"};

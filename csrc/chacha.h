@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * DPF_BATCH blocks of ChaCha20 at unrelated counters. */
+#pragma once
+#include "machine.h"
 
 /* Two independent sets of lanes hide part of the latency of a quarter round; with 64-byte vectors
  * their 32 words are just the 32 registers. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Certified arithmetic in doubles, shared by the laws and compiled for each instruction set. Every
  * bound is proved in decide.sollya and decide.gappa, in all four rounding modes. */
+#pragma once
+#include "approximations.h"
 
 DPF_INLINE double double_of(uint64_t bits) {
     double x;
@@ -24,8 +26,6 @@ DPF_INLINE double to_double(uint32_t high, uint32_t low) {
 DPF_INLINE double as_double(uint64_t x) {
     return to_double((uint32_t)(x >> 32), (uint32_t)x);
 }
-
-#include "approximations.h"
 
 /* count ln 2 - ln m, f = m - 1: ln m = s (2 + z R(z)), s = (m - 1)/(m + 1), z = s^2. */
 DPF_INLINE double minus_log_of(double count, double f) {

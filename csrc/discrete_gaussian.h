@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The discrete Gaussian law P(k) ~ exp(-k^2 / 2 sigma^2) [CKS20]: by inversion if thresholds are
  * few, else by a rounded Gaussian that is nearly always accepted [discrete_gaussian.md]. */
+#pragma once
+#include "gaussian.h"
 
 /* Section 2: U lies in [u, u + 1) 2^-64; count the thresholds above u, unless one lies there. */
 DPF_INLINE int64_t discrete_gaussian_search(const dpf_plan *plan, uint64_t u, int *decided) {
@@ -87,7 +89,7 @@ static void rounded_gaussian_level0(const dpf_plan *plan, int real, const uint32
 
 /* Section 4. W = 2^64 - 1 - V's first 64 digits: 1 - V lies in (W, W + 1] 2^-64, and a proposal k
  * is accepted if 1 - V > P(k is rejected). 1: accepted, -1: rejected, 0: undecided. */
-static int64_t accepts(const dpf_plan *plan, int64_t k, uint64_t w) {
+static int64_t accepts_proposal(const dpf_plan *plan, int64_t k, uint64_t w) {
     const double size = (double)k, most = plan->normal.rejects * (size * size);
     const double least = most * (1.0 - 0x1p-17 - most);
     const double low = as_double(w) * 0x1p-64, high = (as_double(w) + 1.0) * 0x1p-64;
@@ -100,7 +102,7 @@ static const dpf_law rounded_gaussian_law = {.level0 = rounded_gaussian_level0,
                                              .decide = gaussian_decide,
                                              .box_muller = 1,
                                              .last_tier = DPF_DOUBLE_DOUBLE,
-                                             .accepts = accepts};
+                                             .accepts = accepts_proposal};
 
 static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
                                      dpf_undecided *undecided, int64_t *n_undecided) {
@@ -114,7 +116,7 @@ static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int
 static void discrete_gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
                                    dpf_u128 *found, uint8_t *decided) {
     for (int64_t i = 0; i < n && tier == DPF_ACCEPTANCE; i++) {
-        const int64_t verdict = accepts(plan, (int64_t)planted[i].digits[0], planted[i].digits[1]);
+        const int64_t verdict = accepts_proposal(plan, (int64_t)planted[i].digits[0], planted[i].digits[1]);
         decided[i] = verdict != 0;
         found[i] = (dpf_u128){verdict == 1, 0};
     }

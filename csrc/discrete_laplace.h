@@ -2,6 +2,9 @@
  * The discrete Laplace law by inversion, refined until decided [Devroye 1986, II.2; GRS09]:
  *     X = S floor(t (C - ln U)),  C = ln(2 / (1 + q)),  q = exp(-1/t).
  * With C = 0, and no S by the caller: the one-sided geometric law. Proof: discrete_laplace.md. */
+#pragma once
+#include "draw.h"
+#include "exponential.h"
 
 DPF_INLINE int64_t with_sign(int64_t magnitude, uint64_t negative) {
     const int64_t mask = -(int64_t)negative;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the C files share and no caller sees. */
-
+#pragma once
 #include <float.h>
 #include <limits.h>
 #include <stdint.h>

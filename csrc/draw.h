@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How a call is drawn: in bulk by level 0, the undecided refined; or by both levels at once. */
+#pragma once
+#include "table.h"
 
 /* Store the results of draws from .. end - 1, lo their noise; the undecided wait. */
 DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * y = t (C - ln U), C = ln(2/(1+q)) or 0, from the digits of U in three arithmetics: the geometric
  * and the Laplace laws round it. discrete_laplace.md, sections 4 to 6, has the bounds. */
+#pragma once
+#include "wide.h"
 
 /* `digits` of minus_log for n digits of U; level 0 has all but the top bit, the sign. */
 DPF_INLINE double digit_count(int n) {

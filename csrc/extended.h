@@ -3,6 +3,8 @@
  * bits too few for a constant-work draw of the default grid, and double-double far too many.
  * laplace.md and gaussian.md, section 8, have the bounds; extended.gappa and extended_normal.gappa
  * prove them. */
+#pragma once
+#include "normal.h"
 
 /* x to its first 26 bits, towards 0. */
 DPF_INLINE double half_of(double x) {

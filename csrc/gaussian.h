@@ -2,6 +2,10 @@
  * The real Gaussian law by Box and Muller, added and then rounded to a grid [gaussian.md]:
  *     K = floor(f + t N + 1/2),  N = R cos theta or R sin theta,  R = sqrt(-2 ln U),
  * t the scale in grid steps, f the value's place on it. Draws i and i ^ 64 share U and theta. */
+#pragma once
+#include "draw.h"
+#include "exponential.h"
+#include "extended.h"
 
 /* The sine if is_sine is 1, the cosine if it is 0. By a mask: the time of a branch would tell. */
 DPF_INLINE double side_of(uint64_t is_sine, double sine, double cosine) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Written by proofs/make_known.py. */
+ * Written by tools/make_known.py. */
+#pragma once
+#include "dpf_impl.h"
 static const dpf_planted known_planted0[57] = {
     {.digits = {0x7d7a6439}},
     {.digits = {0x7d7a6438}},

@@ -2,6 +2,10 @@
  * The real Laplace law, added and then rounded to a grid [laplace.md, its sections]:
  *     K = floor(f + S t E + 1/2),  E = -ln U,
  * t the scale in steps of the grid, f the value's place on it. */
+#pragma once
+#include "draw.h"
+#include "exponential.h"
+#include "extended.h"
 
 /* Double (section 3): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
 DPF_INLINE double laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative, double offset,

@@ -2,6 +2,8 @@
  * Certified arithmetic for Box-Muller pairs: R = sqrt(-2 ln U), and the sine and cosine of an
  * octant. gaussian.md, sections 3 and 4, has the bounds; normal.sollya, normal.gappa and
  * normal_double_double.gappa prove them in all four rounding modes. dpf_sine is in wide_sine.h. */
+#pragma once
+#include "wide.h"
 
 /* high 2^32 + low + 1/2, rounded once; the result + *rest is the exact sum. */
 DPF_INLINE double middle(uint64_t high, uint64_t low, double *rest) {

@@ -2,6 +2,9 @@
  * Draws that level 0 leaves undecided: they wait for a batch, and level 1; the caller decides the
  * rest [docs/design.md]. A cell is an int64, or the bits of a double that is an integer. A law's
  * own functions inline all of this and know its constants. */
+#pragma once
+#include "stream.h"
+#include "sum.h"
 
 /* Draws with the words of both levels: U's, or the radius's and the angle's. */
 typedef struct {

@@ -3,6 +3,10 @@
  * the rest of the C knows no Python. The interpreter lock is never released here. The work of fewer
  * than DPF_SMALL values ends long before another thread may ask for the lock, and to give it away
  * and wait for it would cost more than most such calls. */
+#pragma once
+#include "dpf_impl.h"
+
+#include <Python.h>
 
 /* What is asked of an array: its bytes one after the other, aligned. 0: it is not so. */
 static int dpf_bytes(PyObject *array, int flags, size_t size, Py_buffer *found) {

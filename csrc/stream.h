@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Addressed words: (key, purpose, candidate, level, draw) -> digits, packed as stream.md says. */
+#pragma once
+#include "chacha.h"
 
 /* The words of a batch at one level. */
 static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words) {

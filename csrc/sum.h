@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What noise makes of values: the exact sum, clamped, rounded at most once. */
+#pragma once
+#include "wide.h"
 
 /* ---- integers */
 

@@ -3,6 +3,8 @@
  * words of the group before are looked up, and the block of values before this one, all its draws
  * decided, is summed and stored. The cipher waits for its own latency, lookups wait for loads and
  * sums for memory, so that all of them together take little longer than one. */
+#pragma once
+#include "refine.h"
 
 enum { DPF_PIECE = 512 }; /* sums that wait in the first cache to be stored past all of them */
 enum {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Wider arithmetic, shared by the laws: 128-bit integers, and double-double. Proofs are in
  * double_double.gappa and in discrete_laplace.md, sections 5 and 6. */
+#pragma once
+#include "decide.h"
+#include "wide_log.h"
+#include "wide_sine.h"
 
 /* The integer nearest to product + rest, |product| < 2^67 and |rest| < 2^36, in two limbs; *off is
  * the sum less the integer. product = 2^14 upper + middle + a fraction, the first two integers.

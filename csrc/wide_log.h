@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Written by proofs/make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */
+ * Written by tools/make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */
+#pragma once
+#include "dpf_impl.h"
 static const uint64_t dpf_step1[128] = {
     1024, 1017, 1009, 1001, 993, 986, 979, 971, 964, 957, 950, 943,
     937, 930, 924, 917, 911, 904, 898, 892, 886, 880, 874, 869,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Written by proofs/make_wide_sine.py; gaussian.md, section 4, says what it is for. */
+ * Written by tools/make_wide_sine.py; gaussian.md, section 4, says what it is for. */
+#pragma once
 typedef struct {
     double sine, sine_low, cosine, cosine_low;
 } dpf_sine_row;

@@ -233,8 +233,8 @@ SPOILT = [
     Spoilt("table: sums past the caches are one on", "table.h", "DPF_STORE(sums->out + i, &sum);", "DPF_STORE(sums->out + (i & ~8), &sum);"),
     Spoilt("table: a group's counter is the one before", "table.h", "group + (uint64_t)at / group_draws + 1", "group + (uint64_t)at / group_draws"),
     # stores, modes and what is asked beforehand
-    Spoilt("past the caches: the tail is left", "isa.h", "    memcpy(out, in, (size_t)n * 8);\n}", "    if (!non_temporal)\n        memcpy(out, in, (size_t)n * 8);\n}"),
-    Spoilt("past the caches: the head is left", "isa.h", "        memcpy(out, in, (size_t)first * 8);\n", ""),
+    Spoilt("past the caches: the tail is left", "machine.h", "    memcpy(out, in, (size_t)n * 8);\n}", "    if (!non_temporal)\n        memcpy(out, in, (size_t)n * 8);\n}"),
+    Spoilt("past the caches: the head is left", "machine.h", "        memcpy(out, in, (size_t)first * 8);\n", ""),
     Spoilt("float32 is stored as it is", "draw.h", "store_sums(how, &batch, hi, from, end, out_at(job, at + from));", "store_sums(how, &batch, hi, from, end - (how->kind == DPF_FLOAT32), out_at(job, at + from));"),
     Spoilt("the host's rounding mode stays", "dpf_impl.h", "__builtin_ia32_ldmxcsr(0x1f80);", ";"),
     Spoilt("infinity is no reason to refuse", "dispatch.c", "finite &= __builtin_fabs(x) <= DBL_MAX;", "finite &= x == x;"),

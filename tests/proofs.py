@@ -85,8 +85,8 @@ def values(coefficients: tuple[str, ...]) -> list[float]:
 
 @cache
 def generator(name: str) -> ModuleType:
-    """A script of csrc/proofs that writes C."""
-    spec = importlib.util.spec_from_file_location(name, CSRC / "proofs" / f"{name}.py")
+    """A script of tools/ that writes C."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write wide_sine.h, the double-double tier's sines: `python csrc/proofs/make_wide_sine.py`.
+"""Write wide_sine.h, the double-double tier's sines: `python tools/make_wide_sine.py`.
 
 At the middle of each of 128 cells of v in [0, 1): sin(pi v/4) and cos(pi v/4), each as the nearest
 multiple of 2^-32, whose product with 21 bits is exact, and a double within 2^-53 of the rest.
@@ -41,11 +41,12 @@ def header() -> str:
     body = ",\n    ".join(rows)
     return (
         "/* SPDX-License-Identifier: Apache-2.0\n"
-        " * Written by proofs/make_wide_sine.py; gaussian.md, section 4, says what it is for. */\n"
+        " * Written by tools/make_wide_sine.py; gaussian.md, section 4, says what it is for. */\n"
+        "#pragma once\n"
         "typedef struct {\n    double sine, sine_low, cosine, cosine_low;\n} dpf_sine_row;\n"
         f"static const dpf_sine_row dpf_sine[{CELLS}] = {{\n    {body}}};\n"
     )
 
 
 if __name__ == "__main__":
-    (Path(__file__).parents[1] / "wide_sine.h").write_text(header())
+    (Path(__file__).parents[1] / "csrc" / "wide_sine.h").write_text(header())

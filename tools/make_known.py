@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SLF001  plans and exact laws are private to mechanisms
-"""Write known.h, the answers that a build must know: `python csrc/proofs/make_known.py`.
+"""Write known.h, the answers that a build must know: `python tools/make_known.py`.
 
 The exact tier gives the answers; a built dpfast has the plans. Digits are planted where a tier's
 margin and its error nearly meet: cells beside which a rounding error more would change whether the
@@ -642,7 +642,9 @@ def header(rows: Sequence[Row]) -> str:
     """The text of known.h, of rows whose digits are planted."""
     text = [
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by proofs/make_known.py. */",
+        " * Written by tools/make_known.py. */",
+        "#pragma once",
+        '#include "dpf_impl.h"',
     ]
     made, shared = [], {}  # one array for rows that have it alike
     for at, row in enumerate(rows):
@@ -674,4 +676,4 @@ def header(rows: Sequence[Row]) -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parents[1] / "known.h").write_text(header(planted_rows()))
+    (Path(__file__).parents[1] / "csrc" / "known.h").write_text(header(planted_rows()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write what the proofs and the C must have alike: `python csrc/proofs/make_approximations.py`.
+"""Write what the proofs and the C must have alike: `python tools/make_approximations.py`.
 
 The C gets approximations.h. Five proofs get the logarithm's polynomial, between their marks. The
 tests compare the other polynomials and constants, each in one or two proofs, with these lists.
@@ -9,7 +9,7 @@ Coefficients are in hexadecimal, the lowest first.
 import re
 from pathlib import Path
 
-CSRC = Path(__file__).parents[1]
+CSRC = Path(__file__).parents[1] / "csrc"
 # (ln m)/s = 2 + z R(z), s = (m - 1)/(m + 1), z = s^2: by Remez, then rounded (decide.sollya).
 LOG = (
     "2.0", "0x1.5555555555558p-1", "0x1.9999999995287p-2", "0x1.2492492e0234ep-2", "0x1.c71c62cd506d9p-3",
@@ -106,7 +106,9 @@ def header() -> str:
     high, low, whole = (f"{(float.fromhex(value) * 2.0**unit).hex()}" for value, unit in QUARTER)
     return "\n".join([
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by proofs/make_approximations.py, which says what each is. */",
+        " * Written by tools/make_approximations.py, which says what each is. */",
+        "#pragma once",
+        '#include "machine.h"',
         "",
         "/* a b + c, rounded once or twice: the bounds hold for both, and a decided draw is the same. */",
         "DPF_INLINE double fused(double a, double b, double c) {",

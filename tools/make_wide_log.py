@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write wide_log.h, the tables of the two wide logarithms: `python csrc/proofs/make_wide_log.py`.
+"""Write wide_log.h, the tables of the two wide logarithms: `python tools/make_wide_log.py`.
 
 Integers: three reciprocals c1(i), c2(j), c3(k), seven bits a step, take m in [1, 2) to m c1 c2 c3
 in [1, 1 + 2^-20 + 2^-27). Each is a short binary fraction, rounded up: no product falls below 1.
@@ -63,7 +63,9 @@ def header() -> str:
     ctx.prec = 400
     text = [
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by proofs/make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */",
+        " * Written by tools/make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */",
+        "#pragma once",
+        '#include "dpf_impl.h"',
     ]
     for step, (cell, bits, count) in enumerate(STEPS, 1):
         factors = [reciprocal(cell, bits, index) for index in range(count)]
@@ -82,4 +84,4 @@ def header() -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parents[1] / "wide_log.h").write_text(header())
+    (Path(__file__).parents[1] / "csrc" / "wide_log.h").write_text(header())

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Headers of csrc/ include what they use: each compiles alone, for the portable instruction set."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+CSRC = ROOT / "csrc"
+ABI = "dpf_abi.h"  # which cffi reads: it has no preprocessor, and dpf_impl.h gives it its types
+HEADERS = sorted(path.name for path in CSRC.glob("*.h") if path.name != ABI)
+COMMAND = [
+    *("gcc", "-std=c11", "-fsyntax-only", "-x", "c", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-DPy_LIMITED_API=0x030b0000"),
+    *(f"-I{CSRC}", "-isystem", sysconfig.get_path("include")),
+]  # fmt: skip
+
+
+def said(header: Path) -> str:
+    """What the compiler says of a file that includes this one and nothing else."""
+    text = f'#include "{header}"\n'
+    return subprocess.run([*COMMAND, "-"], input=text, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_compiles_alone(name: str) -> None:
+    assert said(CSRC / name) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out"), [("laplace.h", "extended.h"), ("refine.h", "stream.h"), ("stream.h", "chacha.h")]
+)
+def test_a_header_that_leans_on_others_is_found(tmp_path: Path, name: str, left_out: str) -> None:
+    text = (CSRC / name).read_text()
+    assert text.count(f'#include "{left_out}"\n') == 1
+    leaning = shutil.copy(CSRC / name, tmp_path / name)
+    assert said(leaning) == ""
+    leaning.write_text(text.replace(f'#include "{left_out}"\n', ""))
+    assert "error" in said(leaning)
