@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 import tempfile
@@ -65,3 +66,9 @@ def _own_plans() -> None:
     """No test's mechanisms share a plan with another test's, and no test meets another's labels."""
     tiers.forget_equals()
     tiers.forget_labels()
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is looked for in what tests make, not in all that their modules hold."""
+    gc.collect()
+    gc.freeze()
