@@ -52,8 +52,17 @@ def table(path: Path) -> list[list[str]]:
 # What the example of an adapter needs, where that is not its own name.
 NEEDS = {"with_arrow": "pyarrow", "with_polars_lazy": "polars", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
 
+# Dear by their size, or by what their library imports: the tests of the adapters meet the same doors.
+DEAR = {"made_up_census", "many_workers", "records_to_release"} | {
+    f"with_{name}" for name in ("dask", "diffprivlib", "dp_accounting", "duckdb", "opendp", "pipeline_dp")
+}
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, marks=pytest.mark.slow) if path.stem in DEAR else path for path in EXAMPLES],
+    ids=lambda path: path.name,
+)
 def test_examples_run(example) -> None:
     """Those of an adapter where its library is installed."""
     needs = NEEDS.get(example.stem, example.stem.removeprefix("with_")) if example.stem.startswith("with_") else "numpy"

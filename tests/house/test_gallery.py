@@ -78,10 +78,12 @@ def test_what_a_page_shows_is_what_its_code_did(name) -> None:
     assert used <= INK.keys()
 
 
+@pytest.mark.slow
 def test_the_cheapest_page_holds_as_a_script(ended) -> None:
     assert (ended[""].returncode, ended[""].stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_its_check_finds_each_planted_fault(fault, ended) -> None:
     assert ended[fault.name].returncode != 0
