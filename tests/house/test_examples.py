@@ -52,7 +52,7 @@ def table(path: Path) -> list[list[str]]:
 # What the example of an adapter needs, where that is not its own name.
 NEEDS = {"with_arrow": "pyarrow", "with_polars_lazy": "polars", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
 
-# Dear by their size, or by what their library imports: the tests of the adapters meet the same doors.
+# Dear by size or by what their library imports; tests of the adapters meet the same doors.
 DEAR = {"made_up_census", "many_workers", "records_to_release"} | {
     f"with_{name}" for name in ("dask", "diffprivlib", "dp_accounting", "duckdb", "opendp", "pipeline_dp")
 }

@@ -141,7 +141,7 @@ def parsed(text: str) -> ast.Module:
 
 @cache
 def nodes(tree: ast.AST) -> dict[type, list[ast.AST]]:
-    """Every node of a tree by its kind: trees are walked once, whatever the rules and the copies."""
+    """Every node of a tree by its kind, walked once for all rules and copies."""
     found: dict[type, list[ast.AST]] = defaultdict(list)
     for node in ast.walk(tree):
         found[type(node)].append(node)
