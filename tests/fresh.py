@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -37,6 +38,43 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
     """Run Python with every warning an error; what the process said, and how it ended."""
     python = [sys.executable, "-X", "utf8", "-W", "error", *map(str, command)]
     return subprocess.run(python, capture_output=True, encoding="utf-8", timeout=600, check=False)
+
+
+_EACH = """
+import json, os, sys, warnings
+given = json.load(sys.stdin)
+exec(given["first"])
+ends = []
+for folder, code in given["programs"].items():
+    sys.stdout.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a library's threads wait for work, and hold no lock
+        child = os.fork()
+    if not child:
+        os.chdir(folder)
+        for number, name in ((0, os.devnull), (1, "said"), (2, "errors")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
+        break
+    ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    print(json.dumps(ends))
+    sys.exit()
+exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+"""
+
+
+def each(programs: dict[Path, str], first: str, *, strict: bool) -> list[subprocess.CompletedProcess[str]]:
+    """How programs end, each in its folder and in a process of its own, which is a fork.
+
+    first: what their one parent imports, so that they need not. strict: every warning is an error.
+    """
+    given = json.dumps({"first": first, "programs": {str(at): code for at, code in programs.items()}})
+    parent = [sys.executable, "-X", "utf8", *(["-W", "error"] if strict else []), "-c", _EACH]
+    ran = subprocess.run(parent, input=given, capture_output=True, encoding="utf-8", timeout=600, check=False)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    said = [[(folder / name).read_text("utf-8") for name in ("said", "errors")] for folder in programs]
+    codes = json.loads(ran.stdout)
+    return [subprocess.CompletedProcess([], *one) for one in ((c, *s) for c, s in zip(codes, said, strict=True))]
 
 
 # For scripts that fork: what a child makes and prints, which neither fails nor hangs.

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiers
-from fresh import run
+from fresh import each, run
 from places import ROOT
 
 import dpfast
@@ -52,8 +52,17 @@ def table(path: Path) -> list[list[str]]:
 # What the example of an adapter needs, where that is not its own name.
 NEEDS = {"with_arrow": "pyarrow", "with_polars_lazy": "polars", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
 
+# Dear by size or by what their library imports; tests of the adapters meet the same doors.
+DEAR = {"made_up_census", "many_workers", "records_to_release"} | {
+    f"with_{name}" for name in ("dask", "diffprivlib", "dp_accounting", "duckdb", "opendp", "pipeline_dp")
+}
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, marks=pytest.mark.slow) if path.stem in DEAR else path for path in EXAMPLES],
+    ids=lambda path: path.name,
+)
 def test_examples_run(example) -> None:
     """Those of an adapter where its library is installed."""
     needs = NEEDS.get(example.stem, example.stem.removeprefix("with_")) if example.stem.startswith("with_") else "numpy"
@@ -116,26 +125,22 @@ def test_readme_quotes_the_ten_lines() -> None:
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("page", "first"),
-    [
-        ("docs/tutorial.md", 0),
-        ("docs/how_to.md", 0),
-        ("docs/choosing.md", 0),
-        ("docs/ledger.md", 0),
-        ("docs/records.md", 0),
-        ("docs/sealed.md", 0),
-        ("docs/trees.md", 0),
-        ("docs/python.md", 0),
-    ],
-)
-def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
-    """Each block with its own names, in one process."""
-    monkeypatch.chdir(tmp_path)
-    code = blocks(ROOT / page)[first:]
-    assert code
-    result = run("-c", f"for block in {code!r}: exec(compile(block, block, 'exec'), {{'__name__': '__main__'}})")
-    assert (result.returncode, result.stderr) == (0, "")
+PAGES = ("tutorial", "how_to", "choosing", "ledger", "records", "sealed", "trees", "python")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory) -> dict[str, subprocess.CompletedProcess[str]]:
+    """How each page's code ends, each block with its own names, in one process a page."""
+    code = {page: blocks(ROOT / "docs" / f"{page}.md") for page in PAGES}
+    assert all(code.values())
+    each_block = "for block in {!r}: exec(compile(block, block, 'exec'), {{'__name__': '__main__'}})"
+    programs = {tmp_path_factory.mktemp(page): each_block.format(code[page]) for page in PAGES}
+    return dict(zip(PAGES, each(programs, "import numba, dpfast", strict=True), strict=True))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs(page, ran) -> None:
+    assert (ran[page].returncode, ran[page].stderr) == (0, "")
 
 
 def test_the_commands_of_the_recipes_run_in_an_empty_folder(tmp_path, monkeypatch) -> None:
