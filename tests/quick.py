@@ -48,7 +48,10 @@ QUICK = {
     "test_noise_source": ALL,
     "test_jobs": "sums_that.*|a_domain.*|a_folder.*|verify.*|a_stage_that_was_complete.*",
     "test_key": "each_label.*|a_key_file_is_32.*|the_encoding.*",
-    "test_sealed": "one_changed.*|golden.*|which_refusals.*|a_loop.*|names_that.*|equal_blocks.*|all_tries.*",
+    "test_sealed": "one_changed.*",
+    "test_seal_guards": "which_refusals.*|a_loop.*|names_that.*|equal_blocks.*",
+    "test_seal_stream": "golden.*",
+    "test_seal_tries": "all_tries.*",
     "test_ledger": "a_release_is_charged|beyond.*|what_is_refused.*|an_equal_part.*|a_damaged_or.*",
     # doors
     "test_random_bytes": "random_bytes|the_bytes.*|kinds.*|no_entropy",
