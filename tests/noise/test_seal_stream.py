@@ -15,7 +15,7 @@ from seals import SECRET, E, H, cut, integers, known, texts
 from tiers import SEALED_ROWS
 
 import dpfast
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Snapping, _native
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Snapping
 from dpfast.jobs import GaussianWithholding
 
 
@@ -106,8 +106,8 @@ def test_golden_stream_keys(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cells, seen = values.reshape(-1).astype(values.dtype).tolist(), []
     if isinstance(mech, Snapping):
         cells = [min(x, 64.0) for x in cells]
-    take = _native.StreamKey.take
-    monkeypatch.setattr(_native.StreamKey, "take", lambda key, secret: seen.append(secret) or take(key, secret))
+    take = tiers.StreamKey.take
+    monkeypatch.setattr(tiers.StreamKey, "take", lambda key, secret: seen.append(secret) or take(key, secret))
     mech.release(values, key=known(label), threads=1, **options)
     named = [*options["names"]] if options else None
     told = Described(label, "array", {"": (record, cells)}, list(values.shape), named)
@@ -193,9 +193,9 @@ def test_golden_stream_keys_of_unknown_keys(mech: str, monkeypatch: pytest.Monke
         manifest = E(1, 2, "words", "buckets", "", E(many), E("", *record))
         sealed = H(key, b"sealed", E(manifest, H(key, b"root", E(*fields))))
         with monkeypatch.context() as patch:
-            take = _native.StreamKey.take
+            take = tiers.StreamKey.take
             patch.setattr(
-                _native.StreamKey,
+                tiers.StreamKey,
                 "take",
                 lambda key, secret, take=take, seen=seen: seen.append(secret) or take(key, secret),
             )
@@ -208,6 +208,6 @@ def test_golden_stream_keys_of_unknown_keys(mech: str, monkeypatch: pytest.Monke
 
 def test_no_raw_key_reaches_the_cipher() -> None:
     """The stream key is neither the master's nor the release key's secret, nor tells them."""
-    assert _native.STREAM_VERSION == 2
+    assert tiers.STREAM_VERSION == 2
     told = Described("x", "array", {"": (["discrete_laplace", 1, 1, 1, 1], [0])}, [1])
     assert len({*told.stream_keys(), told.sealed, told.tag, told.key, SECRET, tiers.secret_of(known("x"))}) == 5

@@ -4,18 +4,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
-import re
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -26,8 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seals import MECH, fresh, known, sealed_of
 
-import dpfast
-from dpfast import DiscreteLaplace, Key, KeyFile, KeyReuseError, Ledger, OtherInputError, _native
+from dpfast import DiscreteLaplace, Key, KeyReuseError, Ledger, OtherInputError
 from dpfast.ledger import ledger as paying
 from dpfast.ledger import store
 from dpfast.release import blocks
@@ -88,7 +82,7 @@ class Stopped(Exception):  # noqa: N818  it is what happened
 STEPS: list[tuple[Any, str]] = [
     (blocks.Blocks, "copy"), (blocks.Blocks, "digests"), (blocks.Blocks, "_look"), (sealing.Seal, "__init__"), (sealing, "note_here"), (paying, "note_here"),
     (store.Store, "look"), (store.Store, "reserve"), (sealing, "_opened"), (blocks.Blocks, "draw"), (sealing.Sealed, "stream_key"),
-    (_native.StreamKey, "take"), (blocks.Blocks, "_noise"),
+    (tiers.StreamKey, "take"), (blocks.Blocks, "_noise"),
 ]  # fmt: skip
 
 
@@ -187,58 +181,72 @@ def test_stream_keys_of_small_worlds_never_meet() -> None:
 
 
 DRIVERS = """
-import sys, time
+import os, signal, sys, time
 from pathlib import Path
 import numpy as np
 import dpfast
 from dpfast.ledger import store
 
-path, number, resume, last = sys.argv[1:]
-look = store.Store.look
+def driver(path, number, resume, last):
+    look = store.Store.look
 
-def together(*job):  # both have found nothing before one reserves
-    look(*job)
-    Path(f"{path}.{number}").touch()
-    while not Path(f"{path}.{1 - int(number)}").exists():
-        time.sleep(0.001)
+    def together(*job):  # both have found nothing before one reserves
+        look(*job)
+        Path(f"{path}.{number}").touch()
+        while not Path(f"{path}.{1 - number}").exists():
+            time.sleep(0.001)
 
-store.Store.look = together
-mech, counts = dpfast.DiscreteLaplace(1, 10**6), np.append(np.arange(70_000), int(last))
-try:
-    key = dpfast.KeyFile(f"{path}.key").derive("visits")
-    print(hash(dpfast.Ledger(path).release(mech, counts, key=key, resume=resume == "resume").tobytes()))
-except dpfast.KeyReuseError as error:
-    print(type(error).__name__)
+    store.Store.look = together
+    mech, counts = dpfast.DiscreteLaplace(1, 10**6), np.append(np.arange(70_000), int(last))
+    try:
+        key = dpfast.KeyFile(f"{path}.key").derive("visits")
+        return str(hash(dpfast.Ledger(path).release(mech, counts, key=key, resume=resume == "resume").tobytes()))
+    except dpfast.KeyReuseError as error:
+        return type(error).__name__
+
+for path in sys.argv[1:]:
+    resume, last = Path(path).stem.split()
+    dpfast.KeyFile.create(f"{path}.key")
+    read, write = os.pipe()
+    drivers = []
+    for number in range(2):
+        if (child := os.fork()) == 0:
+            signal.alarm(300)
+            try:
+                os.write(write, f"{driver(path, number, resume, last[number])} ".encode())
+            finally:
+                os._exit(0)
+        drivers.append(child)
+    for child in drivers:
+        os.waitpid(child, 0)
+    os.close(write)
+    print(os.read(read, 1000).decode())
 """
+TOGETHER: dict[str, list[str]] = {  # whether they resume, and the last count of each; who is refused
+    "resume 00": [],
+    "resume 01": ["OtherInputError"],
+    "forgotten 00": ["KeyReuseError"],
+    "forgotten 01": ["KeyReuseError"],
+}
 
 
-@pytest.mark.parametrize(
-    ("resume", "last", "words"),
-    [
-        ("resume", "00", []),
-        ("resume", "01", ["OtherInputError"]),
-        ("forgotten", "00", ["KeyReuseError"]),
-        ("forgotten", "01", ["KeyReuseError"]),
-    ],
-)
-def test_two_drivers_at_once(tmp_path: Path, resume: str, last: str, words: list[str]) -> None:
+@pytest.fixture(scope="module")
+def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Ledger, list[str]]]:
+    """Two processes at each ledger, and what they said."""
+    folder = tmp_path_factory.mktemp("drivers")
+    ledgers = {name: Ledger(folder / f"{name}.db", 1000, create=True) for name in TOGETHER}
+    said = python(DRIVERS, *[ledger.path for ledger in ledgers.values()]).splitlines()
+    return {name: (ledger, each.split()) for (name, ledger), each in zip(ledgers.items(), said, strict=True)}
+
+
+@pytest.mark.parametrize("case", TOGETHER)
+def test_two_drivers_at_once(drivers: dict[str, tuple[Ledger, list[str]]], case: str) -> None:
     """One charge, one noise: who comes second gets the same bytes, or is refused."""
-    path = tmp_path / "budget.db"
-    KeyFile.create(tmp_path / "budget.db.key")
-    ledger = Ledger(path, 1000, create=True)
-    environment = {**os.environ, "PYTHONPATH": str(Path(dpfast.__file__).parent.parent), "PYTHONHASHSEED": "0"}
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", DRIVERS, path, str(number), resume, last[number]],
-            stdout=subprocess.PIPE, text=True, env=environment,
-        )
-        for number in range(2)
-    ]  # fmt: skip
-    said = [run.communicate(timeout=300)[0].strip() for run in runs]
-    numbers = [each for each in said if not each.isalpha()]
-    assert [each for each in said if each.isalpha()] == words
-    assert len(numbers) + len(words) == 2
-    assert len({*numbers}) == 1
+    ledger, said = drivers[case]
+    words = [each for each in said if each.isalpha()]
+    assert words == TOGETHER[case]
+    assert len(said) == 2
+    assert len({*said} - {*words}) == 1
     assert ledger.spent.epsilon == 1
     assert sum(not entry.refused for entry in ledger.history()) == 1
 
@@ -251,8 +259,10 @@ def test_an_empty_input_costs_the_same(tmp_path: Path) -> None:
     assert ledger.spent.epsilon == 2
 
 
-KILLED = """
-    import os, signal, sys
+# A process that tries under a label, in children that may be killed; who pays, and what was noised.
+TRYING = """
+    import os, re, select, signal, subprocess, sys
+    from pathlib import Path
     import numpy as np
     import dpfast
     from dpfast.ledger import ledger as paying, store
@@ -267,6 +277,20 @@ KILLED = """
         key = dpfast.KeyFile(file.path).derive(label)
         return pay.release(mech, counts, key=key, resume=True) if pay else mech.release(counts, key=key, resume=True)
 
+    def child(work):
+        if (made := os.fork()) == 0:
+            signal.alarm(120)
+            try:
+                work()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        return made
+
+    def charges(label):
+        return [entry.label for entry in ledger.history()].count(label)
+"""
+KILLED = """
     def kill_at(owner, name, nth, when):
         real, calls = getattr(owner, name), [0]
         def watched(*job, **options):
@@ -286,17 +310,12 @@ KILLED = """
     committed = []
     for at, when in [(at, when) for at in range(len(steps)) for when in ("before", "after")]:
         label = f"{at} {when}"
-        child = os.fork()
-        if child == 0:
-            signal.alarm(600)
-            kill_at(*steps[at], when)
-            attempt(label)
-            os._exit(0)
-        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, label
-        committed.append([entry.label for entry in ledger.history()].count(label))
+        killed = child(lambda: (kill_at(*steps[at], when), attempt(label)))
+        assert os.WTERMSIG(os.waitpid(killed, 0)[1]) == signal.SIGKILL, label
+        committed.append(charges(label))
         noisy = attempt(label)
         assert (noisy == attempt(label)).all() and (noisy == attempt(label, None)).all()
-        assert [entry.label for entry in ledger.history()].count(label) == 1, label
+        assert charges(label) == 1, label
     assert ledger.verify() == ledger.spent.epsilon == 2 * len(steps)
     print("".join(map(str, committed)))
 """
@@ -304,45 +323,52 @@ KILLED = """
 
 def test_killed_between_any_two_steps(tmp_path: Path) -> None:
     """And begun again: one charge, one noise. It was charged if it died behind the transaction."""
-    reserved = python(KILLED, tmp_path / "budget.db").strip()
+    reserved = python(dedent(TRYING) + dedent(KILLED), tmp_path / "budget.db").strip()
     assert reserved == "0" * 11 + "1" + "0" * 6 + "1" * 10  # what Store.reserve does is undone until it returns
 
 
-@contextmanager
-def traced(log: Path, *options: str) -> Iterator[list[str]]:
-    yield ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,unlink,pwrite64", "-o", str(log), *options]
+FLUSHED = """
+    log = Path(f"{path}.log")
 
+    def traced(label, *inject):
+        "A child's end under strace, which has hold of it before it begins, as its calls of getppid show."
+        log.unlink(missing_ok=True)
+        heard, say = os.pipe()
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-def test_killed_before_and_after_each_flush(tmp_path: Path) -> None:
-    """At the entry of each flush and removal of a reservation, and of the first and last writes."""
-    path, log = tmp_path / "budget.db", tmp_path / "log"
-    KeyFile.create(tmp_path / "budget.db.key")
-    ledger, counts = Ledger(path, 1000, create=True), np.arange(70_000)
-    code = (
-        "import sys, numpy as np, dpfast\n"
-        "key = dpfast.KeyFile(sys.argv[1] + '.key').derive(sys.argv[2])\n"
-        "dpfast.Ledger(sys.argv[1]).release(dpfast.DiscreteLaplace(1, 10**6), np.arange(70_000), key=key, resume=True)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(Path(dpfast.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        def begin():
+            while not select.select([heard], [], [], 0.001)[0]:
+                os.getppid()
+            attempt(label, dpfast.Ledger(path))
 
-    def run(label: str, *options: str) -> int:
-        with traced(log, *options) as trace:
-            return subprocess.run(
-                [*trace, sys.executable, "-c", code, path, label], env=environment, check=False
-            ).returncode
+        made = child(begin)
+        calls = "trace=fsync,fdatasync,unlink,pwrite64,getppid"
+        tracer = subprocess.Popen(["strace", "-f", "-qq", "-e", calls, "-o", log, *inject, "-p", str(made)])
+        while not (log.exists() and "getppid" in log.read_text()):
+            assert tracer.poll() is None
+            select.select([], [], [], 0.001)
+        os.write(say, b"k")
+        ended = os.waitpid(made, 0)[1]
+        tracer.wait()
+        os.close(heard), os.close(say)
+        return ended
 
-    assert run("whole") == 0
-    calls = re.findall(r"(fsync|fdatasync|unlink|pwrite64)\(", log.read_text())
+    assert traced("whole") == 0
+    calls = re.findall(r"(fsync|fdatasync|unlink|pwrite64)\\(", log.read_text())
     assert {"unlink", "pwrite64"} < {*calls}
     points = [(name, at) for name in {*calls} for at in range(1, calls.count(name) + 1)]
     points = [(name, at) for name, at in points if name != "pwrite64" or at in (1, calls.count(name))]
     for name, at in points:
         label = f"{name} {at}"
-        assert run(label, "-e", f"inject={name}:signal=SIGKILL:when={at}") in (-signal.SIGKILL, 128 + signal.SIGKILL)
-        key = KeyFile(tmp_path / "budget.db.key").derive(label)
-        noisy = ledger.release(MECH, counts, key=key, resume=True)
-        assert (noisy == MECH.release(counts, key=key, resume=True)).all()
-        assert run(label) == 0
-        assert [entry.label for entry in ledger.history()].count(label) == 1
+        assert os.WTERMSIG(traced(label, "-e", f"inject={name}:signal=SIGKILL:when={at}")) == signal.SIGKILL, label
+        assert (attempt(label) == attempt(label, None)).all()
+        assert os.waitpid(child(lambda: attempt(label, dpfast.Ledger(path))), 0)[1] == 0
+        assert charges(label) == 1
     assert ledger.verify() == ledger.spent.epsilon == len(points) + 1
+    print(len(points))
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_killed_before_and_after_each_flush(tmp_path: Path) -> None:
+    """At the entry of each flush and removal of a reservation, and of the first and last writes."""
+    assert int(python(dedent(TRYING) + dedent(FLUSHED), tmp_path / "budget.db")) > 5

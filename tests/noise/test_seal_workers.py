@@ -17,51 +17,65 @@ from tiers import SEALED_ROWS
 import dpfast
 from dpfast import DTypeError, FileError, KeyFile, KeyReuseError, Ledger, ParameterError
 
+# Each task with the version that this process has: a module, its name and its value.
 WORKER = """
 import pickle, sys
-from dpfast import _native
-exec(sys.argv[2])
-try:
-    sealed = pickle.loads(bytes.fromhex(sys.argv[1]))
-    print(sealed.release(0, [1, 2, 3]).tolist())
-except Exception as error:
-    print(type(error).__name__, error)
+for line in sys.argv[1:]:
+    task, module, name, version = line.split()
+    has = __import__(module, fromlist=[name])
+    before, changed = getattr(has, name), int(version)
+    setattr(has, name, changed or before)
+    try:
+        sealed = pickle.loads(bytes.fromhex(task))
+        print(sealed.release(0, [1, 2, 3]).tolist())
+    except Exception as error:
+        print(type(error).__name__, error)
+    setattr(has, name, before)
 """
+STREAM, MANIFEST = f"{tiers.NATIVE} STREAM_VERSION", "dpfast.release.seal VERSION"
+WORKERS = {  # what is spoilt, the version that the worker has, and what it says
+    "right": ("", f"{STREAM} 0", r"\[-?\d+, -?\d+, -?\d+\]$"),
+    "another key": ("replaced", f"{STREAM} 0", "FileError the key file .* holds another key than the one that 'visits' was sealed with$"),
+    "truncated": ("truncated", f"{STREAM} 0", "FileError the key file .* must hold 32 bytes"),
+    "readable": ("readable", f"{STREAM} 0", "FileError others may read or write"),
+    "absent": ("absent", f"{STREAM} 0", "FileError the key file .* does not exist"),
+    "another stream": ("", f"{STREAM} 3", "ParameterError .* of stream version 2 .* the dpfast that began it; this one has 3 and 1"),
+    "another manifest": ("", f"{MANIFEST} 2", "ParameterError .* this one has 2 and 2"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("spoil", "before", "message"),
-    [
-        ("", "", r"\[-?\d+, -?\d+, -?\d+\]$"),
-        ("replaced", "", "FileError the key file .* holds another key than the one that 'visits' was sealed with$"),
-        ("truncated", "", "FileError the key file .* must hold 32 bytes"),
-        ("readable", "", "FileError others may read or write"),
-        ("absent", "", "FileError the key file .* does not exist"),
-        ("", "_native.STREAM_VERSION = 3", "ParameterError .* of stream version 2 .* the dpfast that began it; this one has 3 and 1"),
-        ("", "from dpfast.release import seal; seal.VERSION = 2", "ParameterError .* this one has 2 and 2"),
-    ],
-    ids=["right", "another key", "truncated", "readable", "absent", "another stream", "another manifest"],
-)  # fmt: skip
-def test_a_worker_with_another_key_or_version(tmp_path: Path, spoil: str, before: str, message: str) -> None:
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """What one process says of each task, and what the driver drew."""
+    tasks, right = list[str](), list[str]()
+    for spoil, version, _ in WORKERS.values():
+        file = KeyFile.create(tmp_path_factory.mktemp("key") / "visits.key")
+        tiers.forget_labels()
+        sealed = sealed_of(file.derive("visits"), [1, 2, 3])
+        task, secret = pickle.dumps(sealed), file.path.read_bytes()
+        right.append(str(sealed.release(0, [1, 2, 3]).tolist()))
+        for held in (secret, *tiers.drawing(sealed), tiers.secret_of(file.derive("visits"))):
+            assert held not in task
+        if spoil == "readable":
+            file.path.chmod(0o644)
+        elif spoil:
+            file.path.unlink()
+        if spoil == "replaced":
+            KeyFile.create(file.path)
+        elif spoil == "truncated":
+            file.path.touch(0o600)
+            file.path.write_bytes(secret[:31])
+        tasks.append(f"{task.hex()} {version}")
+    lines = python(WORKER, *tasks).splitlines()
+    return dict(zip(WORKERS, zip(lines, right, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_worker_with_another_key_or_version(said: dict[str, tuple[str, str]], worker: str) -> None:
     """By name, before anything is read. The task holds no secret, and nothing derived from it."""
-    file = KeyFile.create(tmp_path / "visits.key")
-    sealed = sealed_of(file.derive("visits"), [1, 2, 3])
-    task, right = pickle.dumps(sealed), sealed.release(0, [1, 2, 3]).tolist()
-    secret = file.path.read_bytes()
-    for held in (secret, *sealed._secrets, tiers.secret_of(file.derive("visits"))):
-        assert held not in task
-    if spoil == "readable":
-        file.path.chmod(0o644)
-    elif spoil:
-        file.path.unlink()
-    if spoil == "replaced":
-        KeyFile.create(file.path)
-    elif spoil == "truncated":
-        file.path.touch(0o600)
-        file.path.write_bytes(secret[:31])
-    said = python(WORKER, task.hex(), before)
-    assert re.match(message, said)
-    assert spoil or before or said == f"{right}\n"
+    told, right = said[worker]
+    assert re.match(WORKERS[worker][-1], told)
+    assert worker != "right" or told == right
 
 
 def test_a_key_file_that_was_replaced_is_noticed_by_the_driver(tmp_path: Path) -> None:

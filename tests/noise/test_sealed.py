@@ -302,7 +302,7 @@ def test_terms_that_were_edited_crash_nothing(kept: Any) -> None:
     except (TypeError, LookupError):
         return
     assert mine.unlike(found)
-    assert mine._replace(terms=()).unlike(found)
+    assert tiers.replaced(mine, terms=()).unlike(found)
 
 
 def test_buckets_of_unknown_keys() -> None:
