@@ -15,6 +15,7 @@ import itertools
 import pickle
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -351,7 +352,7 @@ def test_noise_for_all_cells_is_enough_for_a_part() -> None:
         for l1 in (None, 2, 4)
         for many in (None, 3, 4)
     ]
-    found, parts = 0, {whole: [Origin(whole).change(n) for n in range(1, 5)] for whole in cells}
+    found, parts = 0, {whole: {Origin(whole).change(n) for n in range(1, 5)} for whole in cells}
     for whole, stated in itertools.product(parts, repeat=2):
         if whole.adjacency == stated.adjacency and _covers(whole, stated):
             found += 1
@@ -359,6 +360,7 @@ def test_noise_for_all_cells_is_enough_for_a_part() -> None:
     assert found > 1000
 
 
+@cache
 def _covers(change: Sensitivity, stated: Sensitivity) -> bool:
     try:
         refuse_less(change, stated, stated.adjacency, stated.unit)
