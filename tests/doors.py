@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -118,6 +118,11 @@ GOOD: dict[str, Any] = {
 # ------------------------------------------------------------------ the surface
 
 
+@cache
+def _kinds(function: Callable[..., Any]) -> Any:
+    return inspect.signature(function).parameters
+
+
 class Call(NamedTuple):
     """A public callable, with good arguments by the names of its parameters."""
 
@@ -140,7 +145,7 @@ class Call(NamedTuple):
         return {name: hostile[name] if name in hostile else make() for name, make in self.good.items()}
 
     def __call__(self, arguments: dict[str, Any]) -> Any:
-        kinds = inspect.signature(self.function).parameters
+        kinds = _kinds(self.function)
         positional, named = [], {}
         for name, value in arguments.items():
             parameter = kinds.get(name)

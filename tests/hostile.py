@@ -228,7 +228,7 @@ def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
     """
     out, ledger = arguments.get("out"), getattr(call.function, "__self__", None)
     before = out.copy() if type(out) is np.ndarray else None
-    spent = ledger.spent if isinstance(ledger, dpfast.Ledger) else None
+    spent = _spent(ledger) if isinstance(ledger, dpfast.Ledger) else None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # overflows in a law's figures far out, which are 0 or 1 all the same
@@ -238,12 +238,25 @@ def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
     except dpfast.DpfastError as refusal:
         if SEEN.search(str(refusal)):
             return Outcome(f"tells a private value: {refusal}", refusal)
-        if spent is not None and ledger.spent != spent:
+        if spent is not None and _spent(ledger) != spent:
             return Outcome(f"was charged and refused: {refusal}", refusal)
         return Outcome(_changed(out, before), refusal)
     except Exception as failure:
         return Outcome(f"{type(failure).__name__}: {failure}")
     return Outcome()
+
+
+_read: dict[Path, tuple[bytes, Any]] = {}
+
+
+def _spent(ledger: dpfast.Ledger) -> Any:
+    """What a ledger says, asked again once SQLite has counted another write of its file."""
+    with ledger.path.open("rb") as file:
+        file.seek(24)
+        writes = file.read(4)  # the file's change counter
+    if _read.get(ledger.path, (b"",))[0] != writes:
+        _read[ledger.path] = writes, ledger.spent
+    return _read[ledger.path][1]
 
 
 def _changed(out: Any, before: Any) -> str | None:

@@ -27,7 +27,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
     ),
     "there is no Chromium": ("test_looks.py",),
     "needs strace": (
-        "test_ledger.py::test_a_charge_flushes_as_often_after_a_long_history", "test_sealed.py::test_killed_before_and_after_each_flush",
+        "test_ledger.py::test_a_charge_flushes_as_often_after_a_long_history", "test_seal_tries.py::test_killed_before_and_after_each_flush",
     ),
     "the extra docs": ("test_site.py",),
     "no mounts of one's own here": ("test_ledger_place.py::test_mounts",),

@@ -38,6 +38,7 @@ def replaced(fields: Any, **others: Any) -> Any:
     return fields._replace(**others)
 
 
+NATIVE = _native.__name__  # for scripts
 FLOAT, DOUBLE, EXTENDED = _native.FLOAT, _native.DOUBLE, _native.EXTENDED
 DOUBLE_DOUBLE, INTEGER, TABLE = _native.DOUBLE_DOUBLE, _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED

@@ -57,6 +57,7 @@ REVEALED = [
 ]
 
 
+@pytest.mark.slow
 def test_a_release_has_a_type(tmp_path: Path) -> None:
     """That of its values; an option that no release takes is an error."""
     pytest.importorskip("mypy")

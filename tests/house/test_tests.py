@@ -32,8 +32,8 @@ INSIDE = {
     # a key's bytes, where they lie and when they are wiped
     "test_bit_generator", "test_key_on_stack", "test_keys_are_wiped", "test_random_bytes",
     # what fails at one line of the code, and a defect planted there
-    "test_atomic_write", "test_failure", "test_ledger", "test_ledger_races", "test_processes", "test_sealed", "test_self_check",
-    "test_selftest",
+    "test_atomic_write", "test_failure", "test_ledger", "test_ledger_races", "test_processes", "test_seal_guards",
+    "test_seal_tries", "test_self_check", "test_selftest",
     # how the code itself is built: its records, its rooms, its extension
     "test_layers", "test_record",
 }  # fmt: skip
@@ -142,7 +142,14 @@ PLANTED: tuple[tuple[Callable[[Texts], Iterator[str]], str, str], ...] = (
     (private_things_come_through_the_seam, "test_laplace", "from dpfast.release.engine import run"),
     (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr(Laplace, '_constants', 1)"),
     (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr('dpfast.mechanisms.laplace._x', 1)"),
+<<<<<<< HEAD
     (no_file_is_excused_that_needs_it_no_longer, "test_sealed", "x = 1"),
+=======
+    (no_file_is_excused_that_needs_it_no_longer, "test_seal_guards", "x = 1"),
+    (the_inner_loop_touches_everything, "test_random_bytes", "def test_no_entropy(): pass"),
+    (the_inner_loop_touches_everything, "test_postprocess", "def other(): pass"),
+    (the_inner_loop_touches_everything, "test_laws", "def test_other(): pass"),
+>>>>>>> t-sealed
 )
 
 

@@ -7,9 +7,9 @@ from mutation.mutant import Mutant
 
 MUTANTS = [
     Mutant("a ledger takes another input", "dpfast/ledger/ledger.py", "compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)", "pass",
-           "test_sealed.py -k 'every_refusal or two_drivers'"),
+           "test_seal_guards.py test_seal_tries.py -k 'every_refusal or two_drivers'"),
     Mutant("a ledger goes on unasked", "dpfast/ledger/ledger.py", "must_continue(label, where, resume=resume)", "pass",
-           "test_sealed.py -k 'every_refusal or two_drivers'"),
+           "test_seal_guards.py test_seal_tries.py -k 'every_refusal or two_drivers'"),
     Mutant("a label is charged at the old price", "dpfast/ledger/ledger.py", 'if found.entry.parameters.get("cost") != record["cost"]:', "if False:",
            "test_ledger.py -k lower_price"),
     Mutant("a ledger takes another key", "dpfast/ledger/ledger.py", "if found.key.hex() != key:", "if False:",
