@@ -267,6 +267,7 @@ def delta_of_keys(pairs: World2, shows: Callable[[int], npt.NDArray[np.float64]]
     return float(1 - masses.sum() + (masses * -np.minimum(np.expm1(epsilon - losses), 0)).sum())
 
 
+@functools.cache
 def delta_of_move(change: World, epsilon: float, sigma_squared: float, reach: int = 40) -> float:
     """The delta of discrete Gaussian noise for one change of cells, by the law of its loss."""
     x = np.arange(-reach, reach + 1)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import traceback
 import warnings
@@ -19,6 +20,7 @@ from fresh import python
 from laws import BY_NAME, judged
 from scipy import stats
 
+os.environ["RUST_BACKTRACE"] = "0"  # of each refusal a trace of its Rust takes a tenth of a second
 pytest.importorskip("opendp")
 
 with warnings.catch_warnings():  # it takes the namespace of Polars that our adapter may have registered
