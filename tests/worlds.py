@@ -273,14 +273,13 @@ def delta_of_move(change: World, epsilon: float, sigma_squared: float, reach: in
     x = np.arange(-reach, reach + 1)
     p = np.exp(-(x**2) / (2 * sigma_squared))
     p /= p.sum()
-    law = {0: 1.0}  # the law of the loss, times 2 sigma^2
-    for d in change:
-        found: dict[int, float] = {}
-        for (so_far, mass), (value, own) in itertools.product(law.items(), zip(x.tolist(), p.tolist(), strict=True)):
-            loss = so_far + 2 * value * d + d * d
-            found[loss] = found.get(loss, 0.0) + mass * own
-        law = {loss: mass for loss, mass in found.items() if mass > 1e-18}
-    return sum(mass * max(0.0, 1 - math.exp(epsilon - loss / (2 * sigma_squared))) for loss, mass in law.items())
+    law, least = np.ones(1), 0  # of the loss, times 2 sigma^2, and the least one
+    for d in map(abs, change):
+        one = np.zeros(4 * reach * d + 1)
+        one[:: 2 * d or 1] += p if d else 1.0  # losses 2 x d + d^2
+        law, least = np.convolve(law, one), least - 2 * reach * d + d * d
+    losses = (least + np.arange(law.size)) / (2 * sigma_squared)
+    return float((law * -np.minimum(np.expm1(epsilon - losses), 0)).sum())
 
 
 # ---------------------------------------- noise on reals: a Laplace law on the sixteenths of a step
