@@ -296,7 +296,9 @@ def test_discrete_laplace(epsilon, change, releases, bits) -> None:
         spent = accountant(RdpAccountant, rho, releases).get_epsilon(delta)
         assert lower(delta_of_lattice(losses, rate, releases, F(spent))) <= delta
         assert spent <= zcdp_epsilon(releases * rho.rho, delta)
-        assert composed.get_epsilon_for_delta(delta) <= min(spent, releases * float(epsilon) + 1e-9)  # or basic composition
+        assert composed.get_epsilon_for_delta(delta) <= min(
+            spent, releases * float(epsilon) + 1e-9
+        )  # or basic composition
 
 
 @pytest.mark.parametrize("releases", [1, 10, 40])

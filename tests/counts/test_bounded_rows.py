@@ -243,7 +243,9 @@ def test_every_small_world_keeps_its_distance(case) -> None:
             assert within(moved, stated.setdefault(adjacency, other))
             reached[adjacency] = max(reached[adjacency], int(np.abs(moved).sum(1).max()))
     one_key = caps.partitions == 1
-    for adjacency in ADJACENCIES if one_key else ADJACENCIES[:1]:  # two people with few rows, and two keys, reach no more
+    for adjacency in (
+        ADJACENCIES if one_key else ADJACENCIES[:1]
+    ):  # two people with few rows, and two keys, reach no more
         assert reached[adjacency] == stated[adjacency].l1
 
 

@@ -94,7 +94,9 @@ class Known(NamedTuple):
     singles: list[int]
 
     def by_kernel(self, steps: Any) -> list[int]:
-        return [tiers.fixed_point_kernel(self.values[at : at + 1], steps)[0] for at in range(0, self.values.size, self.step)]
+        return [
+            tiers.fixed_point_kernel(self.values[at : at + 1], steps)[0] for at in range(0, self.values.size, self.step)
+        ]
 
 
 @cache

@@ -211,7 +211,11 @@ def test_keys_that_are_withheld_by_gaussian_noise(bounds, adjacency) -> None:
 @each
 @pytest.mark.parametrize(
     ("mechanism", "law"),
-    [(dpfast.Exponential, cache(exponential_law)), (dpfast.PermuteAndFlip, cache(flip_law)), (dpfast.NoisyMax, cache(geometric_law))],
+    [
+        (dpfast.Exponential, cache(exponential_law)),
+        (dpfast.PermuteAndFlip, cache(flip_law)),
+        (dpfast.NoisyMax, cache(geometric_law)),
+    ],
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
 def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
@@ -235,7 +239,11 @@ def told(law: Callable[[Counts, float, int], list[float]], x: Counts, y: Counts)
 @each
 @pytest.mark.parametrize(
     ("mechanism", "law"),
-    [(dpfast.Exponential, cache(exponential_top)), (dpfast.PermuteAndFlip, cache(flip_top)), (dpfast.NoisyMax, cache(geometric_top))],
+    [
+        (dpfast.Exponential, cache(exponential_top)),
+        (dpfast.PermuteAndFlip, cache(flip_top)),
+        (dpfast.NoisyMax, cache(geometric_top)),
+    ],
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
 def test_the_two_keys_with_most_rows(mechanism, law, bounds, adjacency) -> None:

@@ -312,7 +312,11 @@ CAPS = [(l0, linf, l1) for l0, linf in itertools.product((2, 3), (3, 4)) for l1 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "adjacency", "caps"),
-    [pytest.param(1, "0.01", "add-remove", CAPS, marks=pytest.mark.slow), (4, "1e-5", "add-remove", CAPS[::3]), (2, "1e-3", "substitution", CAPS[::4])],
+    [
+        pytest.param(1, "0.01", "add-remove", CAPS, marks=pytest.mark.slow),
+        (4, "1e-5", "add-remove", CAPS[::3]),
+        (2, "1e-3", "substitution", CAPS[::4]),
+    ],
     ids=["one", "four", "substitution"],
 )
 def test_no_cap_raises_a_gaussian_threshold(epsilon, delta, adjacency, caps) -> None:

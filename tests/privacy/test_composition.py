@@ -22,7 +22,8 @@ E3 = Fraction(1, 10**3)
 
 def hockey_stick(p: dict, q: dict, epsilon: object) -> mpmath.mpf:
     """sup over events of P - e^epsilon Q."""
-    return mpmath.fsum(max(p[x] - mpmath.exp(epsilon) * q.get(x, mpmath.mpf(0)), mpmath.mpf(0)) for x in p)
+    price = mpmath.exp(epsilon)
+    return mpmath.fsum(max(p[x] - price * q.get(x, mpmath.mpf(0)), mpmath.mpf(0)) for x in p)
 
 
 def response(epsilon: Fraction, delta: Fraction) -> tuple[dict, dict]:
@@ -98,11 +99,13 @@ def long_delta(k: int, epsilon: float, at: object) -> mpmath.mpf:
         e, x = mpmath.mpf(str(epsilon)), mpmath.mpf(at.numerator) / at.denominator
         q = 1 / (1 + mpmath.exp(e))
         weight, whole = (1 - q) ** k, mpmath.mpf(0)
+        odds, price, step = q / (1 - q), mpmath.exp(x - k * e), mpmath.exp(2 * e)
         for l in range(k + 1):  # noqa: E741
-            if (k - 2 * l) * e <= x:
+            if price >= 1:
                 break
-            whole += weight * (1 - mpmath.exp(x - (k - 2 * l) * e))
-            weight *= mpmath.mpf(k - l) / (l + 1) * q / (1 - q)
+            whole += weight * (1 - price)
+            weight *= odds * (k - l) / (l + 1)
+            price *= step
         return whole
 
 
