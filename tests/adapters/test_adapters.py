@@ -135,6 +135,7 @@ for name in packages:
 """
 
 
+@pytest.mark.slow
 def test_an_adapter_of_the_next_version_is_refused_and_then_allowed() -> None:
     """The next version, faked: as a process meets it that has imported nothing yet."""
     names = [name for name in ("diffprivlib", "dp_accounting", "opendp", "pipeline_dp") if find_spec(name)]

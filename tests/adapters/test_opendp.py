@@ -347,7 +347,7 @@ def test_the_laws_of_integers(law, scale, array_domain) -> None:
 
 
 @pytest.mark.parametrize(("make", "metric", "cdf"), [
-    (make_laplace, dp.l1_distance, stats.laplace.cdf), (make_gaussian, dp.l2_distance, stats.norm.cdf),
+    pytest.param(make_laplace, dp.l1_distance, stats.laplace.cdf, marks=pytest.mark.slow), (make_gaussian, dp.l2_distance, stats.norm.cdf),
 ])  # fmt: skip
 def test_the_real_laws(make, metric, cdf) -> None:
     """Kolmogorov-Smirnov at 1e-9; rejects a scale 2 % off. Results lie on the grid."""

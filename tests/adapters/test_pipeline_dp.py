@@ -326,6 +326,7 @@ print(combiner.compute_metrics(5)["count"] * 2**18 % 1, "dpfast.adapters.pipelin
 """
 
 
+@pytest.mark.slow
 def test_a_worker_uses_our_noise_or_fails() -> None:
     """A process that knows PipelineDP alone gets a pickled combiner, as Beam's workers do.
 
