@@ -187,7 +187,7 @@ def shown(count: int, q: Fraction, threshold: int) -> dict[int | None, Fraction]
 
 
 def delta_of(x: World, y: World, q: Fraction, l1: int, threshold: int) -> Fraction:
-    """sup over S of P_x(S) - e^epsilon P_y(S), e^epsilon = q^-l1, over all that the keys that differ can show."""
+    """sup over S of P_x(S) - e^epsilon P_y(S), e^epsilon = q^-l1, by the keys that differ."""
     return _delta_of(tuple(sorted(both for both in zip(x, y, strict=True) if both[0] != both[1])), q, l1, threshold)
 
 
@@ -273,7 +273,7 @@ def delta_of_move(change: World, epsilon: float, sigma_squared: float, reach: in
     x = np.arange(-reach, reach + 1)
     p = np.exp(-(x**2) / (2 * sigma_squared))
     p /= p.sum()
-    law, least = np.ones(1), 0  # of the loss, times 2 sigma^2, and the least one
+    law, least = np.ones(1), 0  # the law of the loss, times 2 sigma^2, and the least loss
     for d in map(abs, change):
         one = np.zeros(4 * reach * d + 1)
         one[:: 2 * d or 1] += p if d else 1.0  # losses 2 x d + d^2

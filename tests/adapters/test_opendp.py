@@ -20,7 +20,7 @@ from fresh import python
 from laws import BY_NAME, judged
 from scipy import stats
 
-os.environ["RUST_BACKTRACE"] = "0"  # of each refusal a trace of its Rust takes a tenth of a second
+os.environ["RUST_BACKTRACE"] = "0"  # a refusal's trace of the Rust takes a tenth of a second
 pytest.importorskip("opendp")
 
 with warnings.catch_warnings():  # it takes the namespace of Polars that our adapter may have registered

@@ -85,7 +85,7 @@ BOUNDS = [(-3, 3), (-1, Fraction(5, 2)), (Fraction(1, 2), 7), (-(2**51), 2**51),
 
 
 class Known(NamedTuple):
-    """An array, how it is summed, and by the definition the sum and that of every `step`-th value alone."""
+    """By the definition, the sum of an array, and that of every `step`-th value alone."""
 
     values: npt.NDArray[np.floating]
     arguments: tuple[Fraction, Fraction, Fraction, Fraction]
@@ -101,7 +101,7 @@ class Known(NamedTuple):
 
 @cache
 def known(kind: type[np.floating], missing: Fraction, turns: int, part: int, step: int) -> list[Known]:
-    """Of every exponent each `turns`-th pair of bounds and each `part`-th value, in turn."""
+    """Each `turns`-th pair of bounds and `part`-th value, from another one at each exponent."""
     found = []
     for turn, exponent in enumerate(EXPONENTS):
         grid, values = two(exponent), wild(kind, exponent)[turn % part :: part]

@@ -457,7 +457,7 @@ def held(hits: int, wanted: float, runs: int = RUNS) -> None:
 
 @LAWS
 def test_intervals_hold_in_ten_thousand_runs(law) -> None:
-    """Of ranges; the false-alarm rate is 1e-9 an interval."""
+    """Those of sums of ranges; the false-alarm rate is 1e-9 an interval."""
     found = side_by_side(COUNTS, 3, law)
     one = next(apart(found, law))
     for alone, beside in zip(one.range_sum(BEGINS, ENDS, 0.9), found.range_sum(BEGINS, ENDS, 0.9), strict=True):

@@ -70,7 +70,7 @@ def together(pairs: Sequence[Pair]) -> Pair:
 
 
 def laplace(rate: object, moved: int, far: int = 0) -> Pair:
-    """A cell of discrete Laplace noise and the same moved; each tail, of one loss, is one outcome."""
+    """A cell of discrete Laplace noise and the same moved; a tail has one loss: one outcome."""
     r, sides = number(rate), ({}, {})
     for side, centre in zip(sides, (0, moved), strict=True):
         for x in range(-far, far + moved + 1):
