@@ -305,6 +305,7 @@ print("uninstalled", before == names())
 """
 
 
+@pytest.mark.slow
 def test_all_names_are_theirs_again() -> None:
     """Importing rebinds nothing; uninstalled and without our budgets, nothing stays rebound."""
     found = python(TRACES).splitlines()

@@ -423,15 +423,13 @@ def noise_of(shape: Shape, law: dict[str, Any], weights: list[int] | None = None
 
 
 def noisy(nodes: np.ndarray, noise: TreeNoise, law: dict[str, Any]) -> NoisyTree:
-    """Made as `tree` makes one."""
     return NoisyTree(noise.shape, nodes, noise.variances, law != {"epsilon": law.get("epsilon")}, noise.guarantee)
 
 
 def side_by_side(counts: np.ndarray, branching: int, law: dict[str, Any]) -> NoisyTree:
     """Ten thousand trees of these counts as one, in which each has noise of its own alone."""
     at, whole = np.arange(RUNS * counts.size), counts.size
-    shape = named(at.size, [at // branching, at // whole, at // whole // 100])
-    noise = noise_of(shape, law, [1, 1, 0, 0, 0])
+    noise = noise_of(named(at.size, [at // branching, at // whole, at // whole // 100]), law, [1, 1, 0, 0, 0])
     return noisy(noise.release(np.tile(counts, RUNS)), noise, law)
 
 
@@ -459,7 +457,7 @@ def held(hits: int, wanted: float, runs: int = RUNS) -> None:
 def test_intervals_hold_in_ten_thousand_runs(law) -> None:
     """Those of sums of ranges; the false-alarm rate is 1e-9 an interval."""
     found = side_by_side(COUNTS, 3, law)
-    one = next(apart(found, law))
+    one = next(apart(found, law))  # made as `tree` makes one
     for alone, beside in zip(one.range_sum(BEGINS, ENDS, 0.9), found.range_sum(BEGINS, ENDS, 0.9), strict=True):
         assert np.allclose(alone, beside, rtol=1e-12, atol=1e-9)  # what is beside a tree changes none of its intervals
     sums = range_hits(found, COUNTS, BEGINS, ENDS)
