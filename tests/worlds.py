@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -143,12 +144,11 @@ def geometric_top(scores: World, q: float, k: int, reach: int = 50) -> list[floa
 
 def loss_and_rho(p: Sequence[float], q: Sequence[float]) -> tuple[float, float]:
     """The largest ln(p/q), and the largest Rényi divergence over its order alpha > 1."""
-    losses = np.log(p) - np.log(q)
-    found = [float((np.array(p) * losses).sum())]
-    for over in np.geomspace(1e-3, 1e3, 60):
-        moments = np.log(p) + over * losses
-        found.append(float(np.log(np.exp(moments - moments.max()).sum()) + moments.max()) / over / (1 + over))
-    return float(losses.max()), max(found)
+    losses, over = np.log(p) - np.log(q), np.geomspace(1e-3, 1e3, 60)
+    moments = np.log(p) + over[:, None] * losses
+    most = moments.max(axis=1)
+    divergences = (np.log(np.exp(moments - most[:, None]).sum(axis=1)) + most) / over / (1 + over)
+    return float(losses.max()), max(float((np.array(p) * losses).sum()), float(divergences.max()))
 
 
 # --------------------------------------------------------------- the first answer above a threshold
@@ -187,8 +187,13 @@ def shown(count: int, q: Fraction, threshold: int) -> dict[int | None, Fraction]
 
 
 def delta_of(x: World, y: World, q: Fraction, l1: int, threshold: int) -> Fraction:
-    """sup over S of P_x(S) - e^epsilon P_y(S), e^epsilon = q^-l1."""
-    laws = [(shown(a, q, threshold), shown(b, q, threshold)) for a, b in zip(x, y, strict=True)]
+    """sup over S of P_x(S) - e^epsilon P_y(S), e^epsilon = q^-l1, by the keys that differ."""
+    return _delta_of(tuple(sorted(both for both in zip(x, y, strict=True) if both[0] != both[1])), q, l1, threshold)
+
+
+@functools.cache
+def _delta_of(pairs: World2, q: Fraction, l1: int, threshold: int) -> Fraction:
+    laws = [(shown(a, q, threshold), shown(b, q, threshold)) for a, b in pairs]
     total = Fraction(0)
     for outcomes in itertools.product(*(a.keys() | b.keys() for a, b in laws)):
         p = r = Fraction(1)
@@ -230,14 +235,11 @@ def gaussian_law(sigma_squared: Fraction, reach: int = 80) -> npt.NDArray[np.flo
 
 def gaussian_shown(count: int, law: npt.NDArray[np.float64], threshold: int, least: int, top: int) -> Any:
     """What one key shows: nothing, or a noisy count from the threshold up to top."""
-    found = np.zeros(top - threshold + 2)
+    if count < least:
+        return np.eye(1, top - threshold + 2)[0]
     reach = len(law) // 2
-    if count >= least:
-        for k, mass in zip(range(count - reach, count + reach + 1), law, strict=True):
-            found[min(k - threshold, top - threshold) + 1 if k >= threshold else 0] += mass
-    else:
-        found[0] = 1
-    return found
+    at = np.clip(np.arange(count - reach, count + reach + 1), threshold - 1, top) - threshold + 1
+    return np.bincount(at, law, top - threshold + 2)
 
 
 def gaussian_delta(
@@ -265,19 +267,19 @@ def delta_of_keys(pairs: World2, shows: Callable[[int], npt.NDArray[np.float64]]
     return float(1 - masses.sum() + (masses * -np.minimum(np.expm1(epsilon - losses), 0)).sum())
 
 
+@functools.cache
 def delta_of_move(change: World, epsilon: float, sigma_squared: float, reach: int = 40) -> float:
     """The delta of discrete Gaussian noise for one change of cells, by the law of its loss."""
     x = np.arange(-reach, reach + 1)
     p = np.exp(-(x**2) / (2 * sigma_squared))
     p /= p.sum()
-    law = {0: 1.0}  # the law of the loss, times 2 sigma^2
-    for d in change:
-        found: dict[int, float] = {}
-        for (so_far, mass), (value, own) in itertools.product(law.items(), zip(x.tolist(), p.tolist(), strict=True)):
-            loss = so_far + 2 * value * d + d * d
-            found[loss] = found.get(loss, 0.0) + mass * own
-        law = {loss: mass for loss, mass in found.items() if mass > 1e-18}
-    return sum(mass * max(0.0, 1 - math.exp(epsilon - loss / (2 * sigma_squared))) for loss, mass in law.items())
+    law, least = np.ones(1), 0  # the law of the loss, times 2 sigma^2, and the least loss
+    for d in map(abs, change):
+        one = np.zeros(4 * reach * d + 1)
+        one[:: 2 * d or 1] += p if d else 1.0  # losses 2 x d + d^2
+        law, least = np.convolve(law, one), least - 2 * reach * d + d * d
+    losses = (least + np.arange(law.size)) / (2 * sigma_squared)
+    return float((law * -np.minimum(np.expm1(epsilon - losses), 0)).sum())
 
 
 # ---------------------------------------- noise on reals: a Laplace law on the sixteenths of a step

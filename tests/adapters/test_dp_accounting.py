@@ -25,6 +25,7 @@ from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSide
 from dpfast.adapters import dp_accounting as adapter
 
 RELEASES = (1, 10, 1000)
+DEAR = (1, 10, pytest.param(1000, marks=pytest.mark.slow))
 INTERVAL = 1e-4
 DOUBLES = 1e-14  # their arithmetic is in doubles: of delta, for each release composed
 
@@ -230,12 +231,12 @@ def delta_of_lattice(losses, unit, releases, epsilon) -> arb:
     """The delta of independent losses on {loss: probability} * unit, in intervals with tails."""
     least = min(losses)
     power = arb_poly([losses.get(k, arb(0)) for k in range(least, max(losses) + 1)]) ** releases
-    first = math.floor(float(epsilon) / float(unit)) - 1
-    total, ball = arb(0), arb(epsilon.numerator) / epsilon.denominator
-    for index, mass in enumerate(power.coeffs()):
-        loss = least * releases + index
-        if loss >= first:
-            total += mass * (1 - (ball - loss * unit).exp()).max(0)
+    first = max(math.floor(float(epsilon) / float(unit)) - 1, least * releases)
+    total, step = arb(0), (-unit).exp()
+    price = (arb(epsilon.numerator) / epsilon.denominator - first * unit).exp()
+    for mass in power.coeffs()[first - least * releases :]:
+        total += mass * (1 - price).max(0)
+        price *= step
     return total
 
 
@@ -273,7 +274,7 @@ def upper(ball) -> float:
     return float(ball.upper()) * (1 + 1e-15)
 
 
-@pytest.mark.parametrize("releases", RELEASES)
+@pytest.mark.parametrize("releases", DEAR)
 @pytest.mark.parametrize(("epsilon", "change"), [(F(1, 10), 1), (F(1, 4), 3)])
 def test_discrete_laplace(epsilon, change, releases, bits) -> None:
     """Its loss distribution to 1e-5, its event to their accountant's rounding, its rho above."""
@@ -295,8 +296,9 @@ def test_discrete_laplace(epsilon, change, releases, bits) -> None:
         spent = accountant(RdpAccountant, rho, releases).get_epsilon(delta)
         assert lower(delta_of_lattice(losses, rate, releases, F(spent))) <= delta
         assert spent <= zcdp_epsilon(releases * rho.rho, delta)
-        assert composed.get_epsilon_for_delta(delta) <= spent
-        assert composed.get_epsilon_for_delta(delta) <= releases * float(epsilon) + 1e-9  # basic composition
+        assert composed.get_epsilon_for_delta(delta) <= min(
+            spent, releases * float(epsilon) + 1e-9
+        )  # or basic composition
 
 
 @pytest.mark.parametrize("releases", [1, 10, 40])
@@ -339,7 +341,7 @@ def laplace_brackets(epsilon, pieces) -> tuple:
     return unit, less, lattice_losses((-unit).exp(), pieces)
 
 
-@pytest.mark.parametrize("releases", RELEASES)
+@pytest.mark.parametrize("releases", DEAR)
 def test_laplace(releases, bits) -> None:
     """Its distribution and its event lie between the brackets, at most 1.5 % apart; and its rho."""
     epsilon = F(1, 10)

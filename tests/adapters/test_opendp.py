@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import traceback
 import warnings
@@ -19,6 +20,7 @@ from fresh import python
 from laws import BY_NAME, judged
 from scipy import stats
 
+os.environ["RUST_BACKTRACE"] = "0"  # a refusal's trace of the Rust takes a tenth of a second
 pytest.importorskip("opendp")
 
 with warnings.catch_warnings():  # it takes the namespace of Polars that our adapter may have registered
@@ -280,6 +282,7 @@ def test_data_of_another_kind_than_the_array_domain_is_refused() -> None:
         rows(np.full((5, 3), 7))
 
 
+@pytest.mark.slow
 def test_opendps_features_are_left_to_their_user() -> None:
     """In a fresh process neither import nor call enables what its user did not; OpenDP says so."""
     found = python("""
@@ -344,7 +347,7 @@ def test_the_laws_of_integers(law, scale, array_domain) -> None:
 
 
 @pytest.mark.parametrize(("make", "metric", "cdf"), [
-    (make_laplace, dp.l1_distance, stats.laplace.cdf), (make_gaussian, dp.l2_distance, stats.norm.cdf),
+    pytest.param(make_laplace, dp.l1_distance, stats.laplace.cdf, marks=pytest.mark.slow), (make_gaussian, dp.l2_distance, stats.norm.cdf),
 ])  # fmt: skip
 def test_the_real_laws(make, metric, cdf) -> None:
     """Kolmogorov-Smirnov at 1e-9; rejects a scale 2 % off. Results lie on the grid."""
@@ -456,8 +459,11 @@ def test_a_gaussian_is_zcdp_and_turns_into_epsilon_and_delta(make, scalar) -> No
     assert pure.map(1) == 0.125
 
 
-def test_the_context_finds_its_scale(monkeypatch) -> None:
-    """Registered under their own names: a search finds the scale that just fits the budget."""
+def context(data, loss, space) -> dp.Context:
+    return dp.Context.compositor(data, dp.unit_of(contributions=2), loss, split_evenly_over=2, domain=space[0])
+
+
+def test_laws_are_registered_under_their_own_names(monkeypatch) -> None:
     theirs = dict(opendp.context.constructors)
     monkeypatch.setattr(opendp.context, "constructors", dict(theirs))
     adapter.register()
@@ -466,30 +472,32 @@ def test_the_context_finds_its_scale(monkeypatch) -> None:
     assert set(ours) == {f"dpfast_{law}" for law in LAWS}
     assert opendp.context.constructors == theirs | ours  # their laplace is theirs
 
-    def context(loss) -> dp.Context:
-        unit = dp.unit_of(contributions=2)
-        return dp.Context.compositor(DATA, unit, loss, split_evenly_over=2, domain=WORDS[0])
-
-    for loss, metric, law, known in (
-        (dp.loss_of(epsilon=1.0), "L1Distance<i64>", "discrete_laplace", 4.0),
-        (dp.loss_of(rho=0.1), "L2Distance<f64>", "discrete_gaussian", math.sqrt(4 / 0.1)),
-    ):
-        query = context(loss).query().count_by_categories(list("abc"), null_category=False, MO=metric, TOA="i64")
-        query = getattr(query, f"dpfast_{law}")()
-        assert query.param() == pytest.approx(known, rel=1e-12)
-        assert near(query.release())
-    for loss, law, known in (
-        (dp.loss_of(epsilon=1.0), "laplace", 80.0),
-        (dp.loss_of(rho=0.1), "gaussian", 20 * math.sqrt(40)),
-    ):
-        space = dp.vector_domain(dp.atom_domain(bounds=(0.0, 20.0), nan=False)), dp.symmetric_distance()
-        unit = dp.unit_of(contributions=2)
-        whole = dp.Context.compositor([5.0] * 100, unit, loss, split_evenly_over=2, domain=space[0])
-        query = getattr(whole.query().sum(), f"dpfast_{law}")()
-        assert query.param() == pytest.approx(known, rel=1e-6)
-        assert type(query.release()) is float
-    chosen = context(dp.loss_of(epsilon=1.0))
+    chosen = context(DATA, dp.loss_of(epsilon=1.0), WORDS)
     assert near(chosen(counts() >> then_discrete_laplace(4.5)))
+
+
+@pytest.mark.parametrize(
+    ("law", "loss", "known"),
+    [("discrete_laplace", {"epsilon": 1.0}, 4.0),
+     pytest.param("discrete_gaussian", {"rho": 0.1}, math.sqrt(4 / 0.1), marks=pytest.mark.slow),
+     pytest.param("laplace", {"epsilon": 1.0}, 80.0, marks=pytest.mark.slow),
+     pytest.param("gaussian", {"rho": 0.1}, 20 * math.sqrt(40), marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_the_context_finds_its_scale(law, loss, known, monkeypatch) -> None:
+    """A search finds the scale that just fits the budget."""
+    monkeypatch.setattr(opendp.context, "constructors", dict(opendp.context.constructors))
+    adapter.register()
+    if "discrete" in law:
+        metric = "L1Distance<i64>" if law == "discrete_laplace" else "L2Distance<f64>"
+        query = context(DATA, dp.loss_of(**loss), WORDS).query()
+        query = query.count_by_categories(list("abc"), null_category=False, MO=metric, TOA="i64")
+    else:
+        space = dp.vector_domain(dp.atom_domain(bounds=(0.0, 20.0), nan=False)), dp.symmetric_distance()
+        query = context([5.0] * 100, dp.loss_of(**loss), space).query().sum()
+    query = getattr(query, f"dpfast_{law}")()
+    assert query.param() == pytest.approx(known, rel=1e-12 if "discrete" in law else 1e-6)
+    found = query.release()
+    assert near(found) if "discrete" in law else type(found) is float
 
 
 def test_every_constructor_has_its_then_form() -> None:

@@ -10,7 +10,8 @@ import random
 import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -83,19 +84,41 @@ BOUNDS = [(-3, 3), (-1, Fraction(5, 2)), (Fraction(1, 2), 7), (-(2**51), 2**51),
           (-7, 2**62 - 1), (2**53 + 1, 2**60 + 1), (-(10**9), -3), (Fraction(-1, 3), 10**12)]  # fmt: skip
 
 
+class Known(NamedTuple):
+    """By the definition, the sum of an array, and that of every `step`-th value alone."""
+
+    values: npt.NDArray[np.floating]
+    arguments: tuple[Fraction, Fraction, Fraction, Fraction]
+    step: int
+    total: int
+    singles: list[int]
+
+    def by_kernel(self, steps: Any) -> list[int]:
+        return [
+            tiers.fixed_point_kernel(self.values[at : at + 1], steps)[0] for at in range(0, self.values.size, self.step)
+        ]
+
+
+@cache
+def known(kind: type[np.floating], missing: Fraction, turns: int, part: int, step: int) -> list[Known]:
+    """Each `turns`-th pair of bounds and `part`-th value, from another one at each exponent."""
+    found = []
+    for turn, exponent in enumerate(EXPONENTS):
+        grid, values = two(exponent), wild(kind, exponent)[turn % part :: part]
+        for low, high in BOUNDS[turn % turns :: turns]:
+            arguments = low * grid, high * grid, grid, missing * grid
+            singles = [reference(values[at : at + 1], *arguments) for at in range(0, values.size, step)]
+            found.append(Known(values, arguments, step, reference(values, *arguments), singles))
+    return found
+
+
 @pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_each_value_is_rounded_exactly(kind: type[np.floating]) -> None:
     """Alone, so that two errors cannot cancel: the kernel is asked for one value at a time."""
-    for turn, exponent in enumerate(EXPONENTS):
-        grid, values = two(exponent), wild(kind, exponent)
-        for low, high in BOUNDS[turn % 3 :: 3]:
-            lower, upper, missing = low * grid, high * grid, Fraction(7, 4) * grid
-            steps = tiers.fixed_point_steps(lower, upper, grid, missing)
-            got = [tiers.fixed_point_kernel(values[at : at + 1], steps)[0] for at in range(0, values.size, 7)]
-            want = [reference(values[at : at + 1], lower, upper, grid, missing) for at in range(0, values.size, 7)]
-            assert got == want, (exponent, low, high)
-            assert ours(values, lower, upper, grid, missing) == reference(values, lower, upper, grid, missing)
+    for case in known(kind, Fraction(7, 4), 3, 1, 7):
+        assert case.by_kernel(tiers.fixed_point_steps(*case.arguments)) == case.singles, case.arguments
+        assert ours(case.values, *case.arguments) == case.total
 
 
 @pytest.mark.parametrize("flush", [False, True])
@@ -103,20 +126,15 @@ def test_each_value_is_rounded_exactly(kind: type[np.floating]) -> None:
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, host: ctypes.CDLL) -> None:
     """Rounding mode and flushed subnormals change no record, however the array lies."""
-    for turn, exponent in enumerate(EXPONENTS):
-        grid, values = two(exponent), wild(kind, exponent)[turn % 3 :: 3]
-        swapped = np.repeat(values.astype(values.dtype.newbyteorder()), 2)[::2]
-        for low, high in BOUNDS[turn % 5 :: 5]:
-            arguments = low * grid, high * grid, grid, Fraction(-3, 2) * grid
-            want = reference(values, *arguments)
-            singles = [reference(values[at : at + 1], *arguments) for at in range(0, values.size, 41)]
-            steps = tiers.fixed_point_steps(*arguments)
-            ours(values[:1], *arguments)  # compiled outside
-            with entered(host, mode, flush):
-                got = [ours(values, *arguments), ours(swapped, *arguments)]
-                each = [tiers.fixed_point_kernel(values[at : at + 1], steps)[0] for at in range(0, values.size, 41)]
-            assert got == [want, want], (exponent, low, high)
-            assert each == singles
+    for case in known(kind, Fraction(-3, 2), 5, 3, 41):
+        swapped = np.repeat(case.values.astype(case.values.dtype.newbyteorder()), 2)[::2]
+        steps = tiers.fixed_point_steps(*case.arguments)
+        ours(case.values[:1], *case.arguments)  # compiled outside
+        with entered(host, mode, flush):
+            got = [ours(values, *case.arguments) for values in (case.values, swapped)]
+            each = case.by_kernel(steps)
+        assert got == [case.total] * 2, case.arguments
+        assert each == case.singles
 
 
 @pytest.mark.usefixtures("path")

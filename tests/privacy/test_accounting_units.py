@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -39,37 +40,43 @@ def delta_of(pair: Pair, epsilon: object) -> mpmath.mpf:
     return max(mpmath.fsum(max(p.get(x, 0) - e * q.get(x, 0), 0) for x in {*p, *q}) for p, q in (pair, pair[::-1]))
 
 
+FIXED = 200  # binary digits of a probability in `together`
+
+
+def merged(pair: Pair) -> list[tuple[object, int, int]]:
+    """An outcome a loss, which is all that counts; a side that has none of it is a loss, too."""
+    found: dict[object, list[int]] = {}
+    for x in {**pair[0], **pair[1]}:
+        a, b = (side.get(x, mpmath.mpf(0)) for side in pair)
+        loss = int(mpmath.nint(mpmath.log(a / b) * 2**60)) if a and b else "first" if a else "second"
+        sums = found.setdefault(loss, [0, 0])
+        for i, mass in enumerate((a, b)):
+            sums[i] += int(mpmath.ldexp(mass, FIXED))
+    return [(loss, *sums) for loss, sums in found.items() if any(sums)]
+
+
 def together(pairs: Sequence[Pair]) -> Pair:
-    """Independent releases, outcomes merged by their loss, which is all that counts."""
-    found: Pair = ({0: mpmath.mpf(1)}, {0: mpmath.mpf(1)})
-    for p, q in pairs:
-        made: Pair = ({}, {})
-        for x, y in itertools.product(found[0].keys() | found[1].keys(), {*p, *q}):
-            a, b = p.get(y, mpmath.mpf(0)), q.get(y, mpmath.mpf(0))
-            one, other = found[0].get(x, mpmath.mpf(0)) * a, found[1].get(x, mpmath.mpf(0)) * b
-            loss = (
-                x
-                if x in ("first", "second")
-                else x + mpmath.nint(mpmath.log(a / b) * 2**60)
-                if a and b
-                else "first"
-                if a
-                else "second"
-            )
-            for side, weight in zip(made, (one, other), strict=True):
-                side[loss] = side.get(loss, mpmath.mpf(0)) + weight
+    """Independent releases, outcomes merged by their loss."""
+    found: dict[object, tuple[int, int]] = {0: (1 << FIXED, 1 << FIXED)}
+    for pair in map(merged, pairs):
+        made: dict[object, tuple[int, int]] = {}
+        for (x, (p, q)), (y, a, b) in itertools.product(found.items(), pair):
+            loss = x if isinstance(x, str) else y if isinstance(y, str) else x + y
+            before = made.get(loss, (0, 0))
+            made[loss] = before[0] + (p * a >> FIXED), before[1] + (q * b >> FIXED)
         found = made
-    return found
+    first, second = ({loss: mpmath.ldexp(masses[i], -FIXED) for loss, masses in found.items()} for i in range(2))
+    return first, second
 
 
-def laplace(rate: object, moved: int) -> Pair:
-    """A cell of discrete Laplace noise and the same moved; each tail is one outcome."""
+def laplace(rate: object, moved: int, far: int = 0) -> Pair:
+    """A cell of discrete Laplace noise and the same moved; a tail has one loss: one outcome."""
     r, sides = number(rate), ({}, {})
     for side, centre in zip(sides, (0, moved), strict=True):
-        for x in range(-FAR, FAR + moved + 1):
+        for x in range(-far, far + moved + 1):
             side[x] = mpmath.tanh(r / 2) * mpmath.exp(-r * abs(x - centre))
-        side[-FAR] /= 1 - mpmath.exp(-r)
-        side[FAR + moved] /= 1 - mpmath.exp(-r)
+        side[-far] /= 1 - mpmath.exp(-r)
+        side[far + moved] /= 1 - mpmath.exp(-r)
     return sides
 
 
@@ -93,11 +100,11 @@ def permute_and_flip(rate: object, scores: Sequence[int]) -> dict:
 
 def noisy_max(rate: object, scores: Sequence[int]) -> dict:
     """One-sided geometric noise; ties go to the lower index."""
-    q, found = mpmath.exp(-number(rate)), {}
-    power = [q**k for k in range(300)]
+    q, found, reach = mpmath.exp(-number(rate)), {}, math.ceil(63 / rate)  # beyond lies less than e^-63
+    power = [q**k for k in range(reach + max(scores) - min(scores) + 2)]
     for i, score in enumerate(scores):
         total = mpmath.mpf(0)
-        for x in range(250):
+        for x in range(reach):
             below = (score + x - other + (i < j) for j, other in enumerate(scores) if j != i)  # noise that loses to it
             total += power[x] * mpmath.fprod(1 - power[max(k, 0)] for k in below)
         found[i] = (1 - q) * total
@@ -118,10 +125,9 @@ def test_rho_of_a_selection(kind, monotonic, epsilon) -> None:
     with mpmath.workprec(200):
         starts = [(0, 0, 0), (2, 1, 0)]
         steps = list(itertools.product((0, 1) if monotonic else (-1, 0, 1), repeat=3))
-        law = SELECTIONS[kind]
-        pairs = [
-            (law(rate, s), law(rate, [a + d for a, d in zip(s, step, strict=True)])) for s in starts for step in steps
-        ]
+        law = functools.cache(functools.partial(SELECTIONS[kind], rate))
+        pairs = {(s, tuple(a + d for a, d in zip(s, step, strict=True))) for s in starts for step in steps}
+        pairs = [(law(one), law(other)) for one, other in pairs]
         most = max(divergence(pair, order) for pair in pairs for order in ORDERS)
         assert most <= number(mechanism.guarantee.rho)
         if kind is dpfast.Exponential:
@@ -457,7 +463,7 @@ def test_keys_that_are_withheld_have_a_rho_and_a_delta(noise, l0, delta) -> None
     total = 3 * delta
     epsilon = compose(*parts).approximate(total).epsilon
     with mpmath.workprec(120):
-        cell = laplace(Fraction(1, l0), 1) if noise == "laplace" else bell(mechanism.sigma_squared, 1)
+        cell = laplace(Fraction(1, l0), 1, FAR) if noise == "laplace" else bell(mechanism.sigma_squared, 1)
         for new in range(l0 + 1):
             world = [*[withheld(cell, found.threshold, new)], *[cell] * (l0 - new)]
             everything = together([*world, *world, laplace(Fraction(1, 2), 1)])

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from types import FunctionType
 
 import mpmath
@@ -266,7 +267,11 @@ class Sums:
     def __init__(self, variance: Fraction, bits: int = 400) -> None:
         with mpmath.workprec(bits + 64):
             last = math.isqrt(int(2 * variance * bits)) + 2
-            self.f = [mpmath.exp(-mp(k**2 / (2 * variance))) for k in range(last)]
+            step = mpmath.exp(-mp(1 / (2 * variance)))
+            self.f, ratio = [mpmath.mpf(1)], step  # f(k + 1) = f(k) step^(2 k + 1)
+            for _ in range(last - 1):
+                self.f.append(self.f[-1] * ratio)
+                ratio *= step**2
             self.tail = [mpmath.mpf(0)]
             for f in reversed(self.f):
                 self.tail.append(self.tail[-1] + f)
@@ -278,13 +283,16 @@ class Sums:
         return 2 * self.tail[min(k, len(self.tail) - 1)] / self.theta
 
 
+sums_of = cache(Sums)
+
+
 @pytest.mark.parametrize("variance", SMALL, ids=str)
 def test_thresholds_and_table(variance: Fraction) -> None:
     """Every threshold as mpmath adds it up, its table, and magnitudes on cells beside them."""
     law = exact.discrete_gaussian.DiscreteGaussian(variance)
     assert law.inversion
     with mpmath.workprec(464):
-        sums = Sums(variance)
+        sums = sums_of(variance)
         k, expected = 1, []
         while (at := floor(mpmath.ldexp(sums(k), 64))) >= 1:
             expected.append(at)
@@ -320,7 +328,7 @@ def test_discrete_gaussian_draws_by_inversion(variance: Fraction) -> None:
     """By level as by the first 400 digits; a planted threshold asks on; the sign is first."""
     law = exact.discrete_gaussian.DiscreteGaussian(variance)
     with mpmath.workprec(464):
-        sums = Sums(variance)
+        sums = sums_of(variance)
         for i in range(40):
             read = Words(variance)
             word = read.whole(i)
@@ -431,7 +439,7 @@ PROBABILITIES = [Fraction(1, 10**12), Fraction(1, 3), HALF, Fraction(95, 100), 1
 @pytest.mark.parametrize("variance", [*SMALL, Fraction(2**14 + 1), Fraction(2**18)], ids=str)
 def test_figures_of_the_discrete_gaussian(variance: Fraction) -> None:
     """half_width and quantile are least; variance and theta as added up."""
-    law, sums = exact.discrete_gaussian.DiscreteGaussian(variance), Sums(variance)
+    law, sums = exact.discrete_gaussian.DiscreteGaussian(variance), sums_of(variance)
     with mpmath.workprec(464):
         for p in PROBABILITIES:
             for n in (1, 10**6):

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,17 +46,20 @@ class Bounds(NamedTuple):
         about: dict[str, Any] = {"adjacency": self.adjacency, "signed": self.signed}
         return Sensitivity(self.l0, self.linf, l1=self.l1, cells=self.cells, **about)
 
+    @cache  # noqa: B019  as long as EVERY
     def contributions(self) -> list[World]:
         most = range(-self.linf if self.signed else 0, self.linf + 1)
         every = itertools.product(most, repeat=2 * self.l0 if self.cells is None else self.cells)
         return [v for v in every if sum(x != 0 for x in v) <= self.l0 and sum(map(abs, v)) <= self.l1]
 
+    @cache  # noqa: B019  as long as EVERY
     def inside(self) -> set[World]:
         """How far a neighbour moves the cells of one part."""
         one = self.contributions()
         others = one if self.adjacency == "substitution" else [(0,) * len(one[0])]
         return {_sorted(a - b for a, b in zip(v, w, strict=True)) for v in one for w in others}
 
+    @cache  # noqa: B019  as long as EVERY
     def across(self) -> set[tuple[World, World]]:
         """What a unit takes out of one part, and puts into another."""
         one = {_sorted(v) for v in self.contributions()}

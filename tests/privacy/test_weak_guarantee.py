@@ -45,30 +45,33 @@ FOR_DELTA: dict[str, Callable[[float], object]] = {
 }
 
 
-def warned(*calls: str) -> list[str]:
-    """What a process says of these calls, whose epsilon is 10 at first, then 11, 11 and 12."""
-    script = f"""
-        import warnings, dpfast
-        CELL = dpfast.Sensitivity(1, 1)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for epsilon in (10, 11, 11, 12):
-                for call in {calls!r}:
-                    eval("dpfast." + call)
-        for each in caught:
-            print(each.category.__name__, each.filename, each.message, sep="|")
-        """
-    return python(script).splitlines()
+CALLS = """
+import warnings, dpfast
+CELL = dpfast.Sensitivity(1, 1)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for epsilon in (10, 11, 11, 12):
+        for call in calls:
+            eval("dpfast." + call)
+said = [f"{each.category.__name__}|{each.filename}|{each.message}" for each in caught]
+"""
 
 
-def test_each_is_warned_of_once() -> None:
+def warned(call: str) -> list[str]:
+    """What is said of this call, whose epsilon is 10 at first, then 11, 11 and 12."""
+    names: dict[str, object] = {"calls": [call]}
+    exec(CALLS, names)
+    return list(names["said"])
+
+
+@pytest.mark.parametrize(("call", "name"), MADE.items(), ids=MADE)
+def test_each_is_warned_of_once(call, name, monkeypatch) -> None:
     """One line a figure, at the caller, whatever mechanism it is; none at 10."""
-    for call, name in MADE.items():
-        said = warned(call)
-        assert said == [
-            f"WeakGuaranteeWarning|<string>|{name} = 11: e^{name} = 6.0e+04: this hides nobody",
-            f"WeakGuaranteeWarning|<string>|{name} = 12: e^{name} = 1.6e+05: this hides nobody",
-        ], (call, said)
+    tiers.warns_again(monkeypatch)
+    assert warned(call) == [
+        f"WeakGuaranteeWarning|<string>|{name} = 11: e^{name} = 6.0e+04: this hides nobody",
+        f"WeakGuaranteeWarning|<string>|{name} = 12: e^{name} = 1.6e+05: this hides nobody",
+    ]
 
 
 @pytest.mark.parametrize("asked", FOR_DELTA.values(), ids=FOR_DELTA)
@@ -97,14 +100,15 @@ def test_two_coins_are_warned_of(monkeypatch) -> None:
 
 
 def test_once_for_all_mechanisms() -> None:
-    """Two figures of epsilon, and two of rho."""
-    assert len(warned(*MADE)) == 4
+    """Two figures of epsilon, and two of rho, in a process that has said nothing yet."""
+    assert len(python(f"calls = {[*MADE]!r}{CALLS}print(*said, sep='\\n')").splitlines()) == 4
 
 
 @pytest.mark.parametrize(
     "call", ["OneSidedGeometric(1000, 1)", "noise_source('laplace', 1e-9)", "Gaussian(1e-3)", "DiscreteLaplace(10, 1)"]
 )
-def test_what_promises_nothing_gets_no_warning(call) -> None:
+def test_what_promises_nothing_gets_no_warning(call, monkeypatch) -> None:
+    tiers.warns_again(monkeypatch)
     assert issubclass(dpfast.WeakGuaranteeWarning, UserWarning)
     assert warned(call) == []
 
@@ -124,13 +128,10 @@ def test_the_command_line_says_one_line(tmp_path) -> None:
     assert said.strip() == "Warning: epsilon = 20: e^epsilon = 4.9e+08: this hides nobody"
 
 
-def test_code_without_a_module_is_warned_too() -> None:
+def test_code_without_a_module_is_warned_too(monkeypatch) -> None:
     """exec with names of its own has no __name__; the warning's place was looked for there."""
-    script = """
-        import warnings
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            exec("import dpfast; dpfast.DiscreteLaplace(11, 1)", {})
-        print(len(said))
-    """
-    assert python(script).strip() == "1"
+    tiers.warns_again(monkeypatch)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        exec("import dpfast; dpfast.DiscreteLaplace(11, 1)", {})
+    assert len(said) == 1
