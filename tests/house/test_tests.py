@@ -142,14 +142,7 @@ PLANTED: tuple[tuple[Callable[[Texts], Iterator[str]], str, str], ...] = (
     (private_things_come_through_the_seam, "test_laplace", "from dpfast.release.engine import run"),
     (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr(Laplace, '_constants', 1)"),
     (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr('dpfast.mechanisms.laplace._x', 1)"),
-<<<<<<< HEAD
-    (no_file_is_excused_that_needs_it_no_longer, "test_sealed", "x = 1"),
-=======
     (no_file_is_excused_that_needs_it_no_longer, "test_seal_guards", "x = 1"),
-    (the_inner_loop_touches_everything, "test_random_bytes", "def test_no_entropy(): pass"),
-    (the_inner_loop_touches_everything, "test_postprocess", "def other(): pass"),
-    (the_inner_loop_touches_everything, "test_laws", "def test_other(): pass"),
->>>>>>> t-sealed
 )
 
 

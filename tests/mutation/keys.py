@@ -10,17 +10,10 @@ MUTANTS = [
            "if _entropy(self._bytes, 32) > 0:", "test_failure.py -k getrandom"),
     Mutant("a release key is pickled", "dpfast/release/secret.py", "def __reduce__(self) -> str:", "def reduced(self) -> str:",
            "test_key.py -k no_key_pickles"),
-<<<<<<< HEAD
     Mutant("what a key file's worker holds travels with its secret", "dpfast/release/secret.py", "(protocol) if self._how is None else", "(protocol) if self else",
-           "test_sealed.py -k path"),
-    Mutant("a worker takes any key", "dpfast/release/secret.py", "if found.id != key_id:", "if False:", "test_sealed.py -k another_key_or_version"),
-    Mutant("a forked child has the keys", "dpfast/release/secret.py", "            secret._blank()  # noqa: SLF001", "            pass",
-=======
-    Mutant("what a key file's worker holds travels with its secret", "dpfast/release/key.py", "(protocol) if self._how is None else", "(protocol) if self else",
            "test_seal_workers.py -k path"),
-    Mutant("a worker takes any key", "dpfast/release/key.py", "if key.id != key_id:", "if False:", "test_seal_workers.py -k another_key_or_version"),
-    Mutant("a forked child has the keys", "dpfast/release/key.py", "            secret._blank()  # noqa: SLF001", "            pass",
->>>>>>> t-sealed
+    Mutant("a worker takes any key", "dpfast/release/secret.py", "if found.id != key_id:", "if False:", "test_seal_workers.py -k another_key_or_version"),
+    Mutant("a forked child has the keys", "dpfast/release/secret.py", "            secret._blank()  # noqa: SLF001", "            pass",
            "test_processes.py -k has_no_key"),
     Mutant("a fork resizes a key that is in use", "dpfast/release/secret.py", "self._held[:] = bytes(len(self._held))", 'self._held[:] = b""',
            "test_processes.py -k has_no_key"),
@@ -40,13 +33,8 @@ MUTANTS = [
            "test_bounded_rows.py -k chooser_chooses"),
     Mutant("the choice of rows and the digests have one key", "dpfast/release/key.py", 'Chooser(self._keyed("choice of bins")', 'Chooser(self._keyed("block digest")',
            "test_bounded_histogram.py -k key"),
-<<<<<<< HEAD
     Mutant("a child draws under an empty key", "dpfast/release/secret.py", "        if not self._held:\n            raise", "        if False:\n            raise",
-           "test_processes.py test_sealed.py -k has_no_key"),
-=======
-    Mutant("a child draws under an empty key", "dpfast/release/key.py", "        if not self._held:\n            raise", "        if False:\n            raise",
            "test_processes.py -k has_no_key"),
->>>>>>> t-sealed
     Mutant("a ledger pays under a fixed key", "dpfast/ledger/ledger.py", "        if not seal.secure:\n            raise", "        if False:\n            raise",
            "test_ledger.py -k table_is_reserved_whole"),
     Mutant("an unknown type is a key file", "dpfast/release/secret.py", "if not stat.S_ISREG(about.st_mode):", "if False:",
