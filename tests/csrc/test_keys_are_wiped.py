@@ -19,7 +19,7 @@ from doors import Call, surface
 
 import dpfast
 from dpfast import Key, _native, exact
-from dpfast.release import key
+from dpfast.release import secret
 
 HOME = str(Path(dpfast.__file__).parent)
 COUNTS = np.zeros(5000, np.int64)
@@ -43,7 +43,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "fill_bytes of many": {"buffer": bytearray(5000)},
     "random_bytes of many": {"n": 5000},
 }
-LOCKS = exact.alone, key.lock
+LOCKS = exact.alone, secret.lock
 # These draw as their mechanism does, after many lines of their own.
 ELSEWHERE = {
     *(f"BoundedHistogram.{name}" for name in ("release", "select", "thresholded", "tree")),
