@@ -479,7 +479,7 @@ def test_laws_are_registered_under_their_own_names(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("law", "loss", "known"),
     [("discrete_laplace", {"epsilon": 1.0}, 4.0),
-     pytest.param("discrete_gaussian", {"rho": 0.1}, math.sqrt(4 / 0.1), marks=pytest.mark.slow),
+     ("discrete_gaussian", {"rho": 0.1}, math.sqrt(4 / 0.1)),
      pytest.param("laplace", {"epsilon": 1.0}, 80.0, marks=pytest.mark.slow),
      pytest.param("gaussian", {"rho": 0.1}, 20 * math.sqrt(40), marks=pytest.mark.slow)],
 )  # fmt: skip
