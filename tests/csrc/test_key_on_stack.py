@@ -511,6 +511,7 @@ def chain(found: Graph, function: str, above: tuple[str, ...] = ()) -> int | Non
     return deepest
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="GCC alone says how much stack a call takes")
 def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
     """The wipe reaches MARGIN beyond the cipher's last frame, for every exported function."""

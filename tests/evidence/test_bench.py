@@ -336,6 +336,7 @@ def test_the_picture_bears_any_machine(tmp_path) -> None:
         assert (tmp_path / "one.png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.slow
 def test_every_row_of_the_ratios_runs(benchmarks) -> None:
     """With its reference, on as many counts; a fresh process prints a number; measured."""
     ratios = benchmarks("ratios")
@@ -570,6 +571,7 @@ def test_the_page_of_jobs_is_computed(benchmarks) -> None:
     assert "| 4.90 × less | 5 × less | MISSED |" in page.texts(record)["jobs_limits"]
 
 
+@pytest.mark.slow
 def test_jobs_are_measured_and_written(benchmarks, tmp_path, capfd) -> None:
     """By a driver of its own; an engine that is not here is named, and so is one that fails."""
     jobs, page, engines = (benchmarks(name) for name in ("jobs", "jobs.page", "jobs.engines"))

@@ -208,6 +208,7 @@ def test_equal_noise_may_be_an_accident() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch, capsys) -> None:
     """One JSON and one picture; the exit code tells wrong noise, and nothing of the time."""
     monkeypatch.chdir(tmp_path)

@@ -52,6 +52,7 @@ def test_the_name_of_a_check_stands_apart_from_its_figures(passed) -> None:
         assert f" {result.check.name} " in selftest._line(result).splitlines()[0]
 
 
+@pytest.mark.slow
 def test_every_check_has_a_planted_defect_and_every_defect_its_output(passed) -> None:
     """A check's own run applies a defect to what it passes by: no other check can see it."""
     _, seen = passed
