@@ -609,8 +609,12 @@ WORK = """
         rows = np.zeros(9, int)
         dpfast.bounded_histogram(rows, rows, domain=rows[:1], max_partitions=1, max_per_partition=1)
         dpfast.NoisyMax(1, 1).select([1, 2])
-    state = kernels.cache_state()
-    print(state["path"], state["loaded"], state["compiled"], dpfast.__file__)
+        state = kernels.cache_state()  # which compiles every kernel
+        found = state["path"], state["loaded"], state["compiled"]
+    else:
+        stats = kernels.kernel("respond").stats
+        found = stats.cache_path, stats.cache_hits.total(), stats.cache_misses.total()
+    print(*found, dpfast.__file__)
 """
 
 
@@ -628,13 +632,12 @@ def test_an_install_that_cannot_be_written(kernels, least, home, tmp_path) -> No
     assert second[3].startswith(str(home))
 
 
-@pytest.mark.slow
 def test_no_place_to_write_at_all(home) -> None:
     """Nor in the user's folder: compiled in every process, and nothing else changes."""
     places = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/cache", "NUMBA_CACHE_DIR": None}
     output = python(WORK, home=home, **places).split()
     assert output[1] == "0"
-    assert int(output[2]) >= 1
+    assert int(output[2]) == 1
     assert output[3].startswith(str(home))
 
 
