@@ -163,7 +163,7 @@ def noise(law: Law, mechanism: Any, n: int, key: bytes) -> np.ndarray:
 @cache
 def reference_of(law: str, scale: Fraction) -> Any:
     found = BY_NAME[law].reference(scale)
-    for name in ("cdf", "variance", "fourth_moment"):
+    for name in ("cdf", "quantile", "variance", "fourth_moment"):
         setattr(found, name, cache(getattr(found, name)))
     return found
 

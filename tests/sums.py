@@ -16,15 +16,6 @@ CSRC = ROOT / "csrc"  # beside the tests, wherever dpfast is installed
 
 SOURCE = r"""
     #include "dpf_impl.h"
-    #define DPF_FMA 0
-    static void store(void *to, const void *from, int64_t n, int non_temporal) {
-        (void)non_temporal;
-        memcpy(to, from, 8 * (size_t)n);
-    }
-    #include "wide_log.h"
-    #include "wide_sine.h"
-    #include "decide.h"
-    #include "wide.h"
     #include "sum.h"
 
     void sums(int kind, int limbs, int64_t n, const int64_t *x, const int64_t *lo, const int64_t *hi,

@@ -7,7 +7,6 @@ import ctypes
 import random
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ import reference
 import tiers
 from laws import BY_NAME, Law, over
 from proofs import MODES, entered
-from sums import summing
+from sums import Summing, summing
 
 REFERENCES = {"discrete_laplace": reference.DiscreteLaplace, "one_sided_geometric": reference.OneSidedGeometric}
 SHARE = {"integer": 1 / 3, "double": 1 / 6, "double-double": 1 / 12}  # the least that a tier decides
@@ -57,11 +56,15 @@ def test_tiers_agree_on_random_and_planted_digits(law: Law, scale: Fraction, hos
                 assert decided > len(cells) * SHARE[name]
 
 
+@pytest.fixture(scope="module")
+def added(tmp_path_factory: pytest.TempPathFactory) -> Summing:
+    return summing(tmp_path_factory.mktemp("sums"))["sums"]
+
+
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize(("lower", "upper"), [(-8, 7), (0, 7), (-3, 3), (2, 2)])
-def test_small_world_of_the_clamped_sum(q: Fraction, lower: int, upper: int, tmp_path: Path) -> None:
+def test_small_world_of_the_clamped_sum(q: Fraction, lower: int, upper: int, added: Summing) -> None:
     """All neighbours of a narrow type by the sum of csrc/sum.h: ratios <= e^epsilon = 1/q."""
-    added = summing(tmp_path)["sums"]
     far = 40  # noise beyond it clamps for every count; its mass is added in closed form
 
     def output(x: int) -> dict[int, Fraction]:

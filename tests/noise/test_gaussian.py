@@ -57,7 +57,13 @@ class Point:
         )
         return self.u >> (128 - u), u, self.v >> (125 - v), v
 
-    def truth(self, law: reference.Gaussian, name: str, short: bool) -> int | None:
+    def truth(self, law: Any, name: str, short: bool) -> int | None:
+        """By the exact tier."""
+        u, u_bits, v, v_bits = self.read(name, short)
+        radius, angle = Digits(u, u_bits), Digits(self.flags << v_bits | v, v_bits + 3)
+        return law.rounded(radius, angle, self.sine, Fraction(self.offset)) if u else None
+
+    def reference(self, law: reference.Gaussian, name: str, short: bool) -> int | None:
         u, u_bits, v, v_bits = self.read(name, short)
         return law.rounded(u, u_bits, self.flags, v, v_bits, self.sine, Fraction(self.offset))
 
@@ -130,7 +136,7 @@ def planted(ratio: Fraction, name: str) -> list[Point]:
 
 @cache
 def inputs(ratio: Fraction, name: str, short: bool) -> list[tuple[Point, int | None]]:
-    law = reference.Gaussian(ratio**2)
+    law = tiers.law(mechanism(ratio))
     return [(point, point.truth(law, name, short)) for point in planted(ratio, name)]
 
 
@@ -178,14 +184,14 @@ def test_what_is_decided_is_right(ratio: Fraction, name: str, host: ctypes.CDLL)
                     assert decided > (10 if ratio < Fraction(1, 2**40) else len(inputs(ratio, name, short)) / 14)
 
 
-def test_the_reference_agrees_with_the_exact_tier() -> None:
-    """Two enclosures written apart give the same outcome on every planted cell."""
-    for ratio in (Fraction(1, 2**60), Fraction(1), Fraction(10**17, 7)):
-        law = tiers.law(mechanism(ratio))
-        for point, truth in inputs(ratio, "double-double", short=False)[::3]:
-            radius, angle = Digits(point.u, 128), Digits(point.flags << 125 | point.v, 128)
-            if point.u:
-                assert law.rounded(radius, angle, point.sine, Fraction(point.offset)) == truth
+@pytest.mark.parametrize("ratio", RATIOS, ids=str)
+def test_the_reference_agrees_with_the_exact_tier(ratio: Fraction) -> None:
+    """Two enclosures written apart give the same outcome on planted cells of every kind."""
+    law = reference.Gaussian(ratio**2)
+    for at, (name, short) in enumerate(itertools.product(TIERS, (False, True))):
+        if ratio <= (2**21 if short else MOST[name]):
+            for point, truth in inputs(ratio, name, short)[at::6]:
+                assert point.reference(law, name, short) == truth
 
 
 T = float(10**17 / 7)

@@ -55,6 +55,7 @@ def test_forks_before_and_after_a_release_never_repeat_noise() -> None:
     assert output.split() == ["38", "38"]
 
 
+@pytest.mark.slow
 def test_forks_in_the_middle_of_other_threads_releases() -> None:
     """While threads release, keyed and in helpers, each forked child works and is new."""
     output = python(

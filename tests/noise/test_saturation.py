@@ -44,7 +44,12 @@ def at_the_ends(dtype: np.dtype, n: int) -> np.ndarray:
     low, high = int(ends.min), int(ends.max)
     rng = random.Random(n)
     pool = [low, high, low + 1, high - 1, 0, high // 2, *(rng.randint(low, high) for _ in range(3))]
-    return np.array([pool[i % len(pool)] for i in range(n)], dtype)
+    return np.resize(np.array(pool, dtype), n)
+
+
+def exact_sums(counts: np.ndarray, draws: list[int]) -> np.ndarray:
+    """count + noise as Python's integers."""
+    return counts.astype(object) + np.array(draws, object)
 
 
 @cache
@@ -81,13 +86,16 @@ def test_the_exact_sum_saturates(scale, constant_work) -> None:
     n = 300 if constant_work else 4500
     draws = noise(scale, n, 0, constant_work=constant_work)
     saturated = 0
-    for given_, made in itertools.product(DTYPES, DTYPES):
-        counts, out = at_the_ends(given_, n), np.full(n, 77, made)
-        low, high = clamps(made, None, None)
-        add(scale, counts, out, 0, constant_work=constant_work)
-        sums = [x + k for x, k in zip(counts.tolist(), draws, strict=True)]
-        assert out.tolist() == [clamp(total, low, high) for total in sums], (given_, made)
-        saturated += sum(not low <= total <= high for total in sums)
+    for given_ in DTYPES:
+        counts = at_the_ends(given_, n)
+        sums = exact_sums(counts, draws)
+        for made in DTYPES:
+            out = np.full(n, 77, made)
+            low, high = clamps(made, None, None)
+            add(scale, counts, out, 0, constant_work=constant_work)
+            wanted = np.clip(sums, low, high)
+            assert np.array_equal(out, wanted.astype(made)), (given_, made)
+            saturated += np.count_nonzero(wanted != sums)
     assert saturated > 1000 * (n // 300)
 
 
@@ -103,6 +111,7 @@ def test_public_bounds_clamp_the_exact_sum(scale, constant_work) -> None:
         ends = np.iinfo(made)
         low, high = int(ends.min), int(ends.max)
         places = sorted({low, low + 1, 0, 1, high // 2, high - 1, high})
+        saturated = np.clip(exact_sums(counts, draws), low, high).astype(made)  # then clamped again: the same
         for lower, upper in [
             *itertools.combinations_with_replacement(places, 2),
             (-(2**80), 2**80),
@@ -113,11 +122,9 @@ def test_public_bounds_clamp_the_exact_sum(scale, constant_work) -> None:
             # The counts are read through `out` itself where it has their size: in place.
             source = out.view(given_) if counts.itemsize == out.itemsize else counts
             add(scale, source, out, 7, constant_work=constant_work, lower=lower, upper=upper)
-            wanted = [
-                clamp(clamp(x + k, low if lower is None else lower, high if upper is None else upper), low, high)
-                for x, k in zip(counts.tolist(), draws, strict=True)
-            ]
-            assert out.tolist() == wanted, (given_, made, lower, upper)
+            least, most = (low if lower is None else max(lower, low)), (high if upper is None else min(upper, high))
+            wanted = np.minimum(np.maximum(saturated, saturated.dtype.type(least)), saturated.dtype.type(most))
+            assert np.array_equal(out, wanted), (given_, made, lower, upper)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +148,17 @@ def test_saturation_in_threads_and_strides(scale, given_, made) -> None:
 SIGNED_EDGES = [-(2**63), -(2**63) + 1, -(2**62), -129, -128, -1, 0, 1, 127, 128, 2**62, 2**63 - 2, 2**63 - 1]
 
 
-@pytest.fixture(scope="module", params=["sums", "each"])
-def added(request, tmp_path_factory) -> Summing:
-    """The loops over a batch; the sum of a draw that waited."""
+@pytest.fixture(scope="module")
+def ways_to_sum(tmp_path_factory) -> dict[str, Summing]:
     if not shutil.which("cc"):
         pytest.skip("no C compiler")
-    return summing(tmp_path_factory.mktemp("sums"))[request.param]
+    return summing(tmp_path_factory.mktemp("sums"))
+
+
+@pytest.fixture(params=["sums", "each"])
+def added(request, ways_to_sum) -> Summing:
+    """The loops over a batch; the sum of a draw that waited."""
+    return ways_to_sum[request.param]
 
 
 def test_the_narrow_sum_at_every_edge(added) -> None:
@@ -292,31 +304,31 @@ def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
         assert sorted(asked) == list(range(start, start + n))  # each once
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("step", [1, 2])
-def test_some_open_draws_among_many(threads, step) -> None:
-    """A table with one word in 4,096 undecided: those get exact draws; any threads."""
+@cache
+def some_open() -> tuple[tiers.Plan, np.ndarray]:
+    """A table with one word in 4,096 undecided, and the sums of 2^20 + 9 counts at the ends."""
     table = np.arange(2**16).astype(np.int16)
     table[:: 2**12] = tiers.UNDECIDED
     table[2**15] = tiers.UNDECIDED
-    plan = undecidable(table)
-    n, start = 2**20 + 9, 12345
-    decided = plan.fill(tiers.StreamKey(SECRET), start, n, constant_work=False)
-    opened = [i for i, k in enumerate(decided) if k is None]
+    plan, start = undecidable(table), 12345
+    draws = plan.fill(tiers.StreamKey(SECRET), start, 2**20 + 9, constant_work=False)
+    opened = [i for i, k in enumerate(draws) if k is None]
     assert 100 < len(opened) < 1000
-    draws = np.array([planted(start + i) if k is None else k for i, k in enumerate(decided)], object)
-    counts = np.zeros(n * step, np.int64)[::step]
-    counts[:] = at_the_ends(np.dtype("i8"), n)
-    expected = np.clip(counts.astype(object) + draws, -(2**63), 2**63 - 1).astype(np.int64)
-    tiers.added(
-        counts,
-        counts,
-        plan=plan,
-        key=tiers.StreamKey(SECRET),
-        start=start,
-        decide=planted,
-        threads=threads,
-    )
+    for i in opened:
+        draws[i] = planted(start + i)
+    sums = exact_sums(at_the_ends(np.dtype("i8"), len(draws)), draws)
+    return plan, np.clip(sums, -(2**63), 2**63 - 1).astype(np.int64)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("step", [1, 2])
+def test_some_open_draws_among_many(threads, step) -> None:
+    """Those get exact draws, each its own; any threads."""
+    plan, expected = some_open()
+    counts = np.zeros(expected.size * step, np.int64)[::step]
+    counts[:] = at_the_ends(np.dtype("i8"), expected.size)
+    key = tiers.StreamKey(SECRET)
+    tiers.added(counts, counts, plan=plan, key=key, start=12345, decide=planted, threads=threads)
     assert np.array_equal(counts, expected)
 
 

@@ -46,7 +46,7 @@ MECHANISMS = [DiscreteLaplace(1, scale) for scale in (1, 10**3, 10**6, 10**12)]
 MECHANISMS += [Gaussian(1000), DiscreteGaussian(100), DiscreteGaussian(1000)]
 ALONE = [DiscreteLaplace(1, 1), DiscreteLaplace(1, 3), DiscreteGaussian(10), DiscreteGaussian(100)]
 IDS = [f"{type(m).__name__}-{m.scale:g}" for m in MECHANISMS]
-pytestmark = pytest.mark.timing
+pytestmark = [pytest.mark.timing, pytest.mark.slow]
 
 
 # ------------------------------------------------------------------ keys whose first draw is large
