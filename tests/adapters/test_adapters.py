@@ -146,7 +146,6 @@ NEXT = ("diffprivlib", "dp_accounting", "opendp", "pipeline_dp")
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("the next version")
 @pytest.mark.parametrize("name", NEXT)
 def test_an_adapter_of_the_next_version_is_refused_and_then_allowed(name, of_the_next_version) -> None:
     """The next version, faked."""

@@ -20,7 +20,7 @@ from places import ROOT, TESTS
 PLANTED = TESTS / "planted"
 TREE = "csrc", "dpfast", "setup.py", "pyproject.toml", "README.md", "LICENSE"
 BUILT = shutil.ignore_patterns("*.so", "*.o", "__pycache__", "_*.c")
-pytestmark = pytest.mark.xdist_group("grown")  # one build
+pytestmark = pytest.mark.slow
 
 
 class Grown(NamedTuple):

@@ -31,7 +31,7 @@ from dpfast.adapters import dask  # noqa: E402
 from dpfast.jobs import tasks, verbs  # noqa: E402
 from dpfast.jobs.keys import ipc  # noqa: E402
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 ROWS = visits.visits()
 
 
