@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from textwrap import dedent
 
@@ -75,6 +76,53 @@ def each(programs: dict[Path, str], first: str, *, strict: bool) -> list[subproc
     said = [[(folder / name).read_text("utf-8") for name in ("said", "errors")] for folder in programs]
     codes = json.loads(ran.stdout)
     return [subprocess.CompletedProcess([], *one) for one in ((c, *s) for c, s in zip(codes, said, strict=True))]
+
+
+_WARM = """
+import json, os, sys, warnings
+exec(sys.argv[1])
+for line in sys.stdin:
+    code, folder, words, files = json.loads(line)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a library's threads wait for work, and hold no lock
+        child = os.fork()
+    if not child:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+os.chdir(folder)
+for number, name in enumerate([os.devnull, *files]):
+    os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), number)
+sys.argv[1:] = words
+exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+"""
+
+
+class Warm:
+    """Processes that have loaded what `first` loads: each is a fork of one, and may be killed."""
+
+    def __init__(self, first: str) -> None:
+        command = [sys.executable, "-c", _WARM, dedent(first)]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HOME), os.environ.get("PYTHONPATH", "")])}
+        self._parent = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def run(self, code: str, *words: object, folder: Path = HOME) -> subprocess.CompletedProcess[str]:
+        """How a script ends that has these words as its arguments, and what it says."""
+        assert self._parent.stdin is not None
+        assert self._parent.stdout is not None
+        with tempfile.TemporaryDirectory() as said:
+            files = [str(Path(said, name)) for name in ("output", "errors")]
+            self._parent.stdin.write(json.dumps([dedent(code), str(folder), [*map(str, words)], files]) + "\n")
+            self._parent.stdin.flush()
+            ended = int(self._parent.stdout.readline())
+            output, errors = (Path(file).read_text("utf-8") for file in files)
+        return subprocess.CompletedProcess([*map(str, words)], ended, output, errors)
+
+    def close(self) -> None:
+        self._parent.communicate()
 
 
 # For scripts that fork: what a child makes and prints, which neither fails nor hangs.

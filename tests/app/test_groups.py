@@ -194,7 +194,9 @@ def test_bytes_of_cells() -> None:
 
 
 @MEASURED
-@pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather"])
+@pytest.mark.parametrize(
+    "end", [".arrow", *(pytest.param(end, marks=pytest.mark.slow) for end in (".parquet", ".feather"))]
+)
 def test_wide_texts_take_the_memory_of_a_group(tmp_path, end) -> None:
     """100 MB of texts of 10,000 random letters each: no group holds 65,536 rows of them."""
     with (tmp_path / "in.csv").open("w") as file:

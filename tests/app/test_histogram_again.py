@@ -7,12 +7,13 @@ import json
 import re
 import subprocess
 import sys
-import textwrap
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fresh import Warm
 
 import dpfast
 from dpfast.cli import main
@@ -29,6 +30,10 @@ KINDS = {
 }  # fmt: skip
 
 
+# A person has two partitions, so that the key chooses.
+WORDS = ["--by", "city", "--by", "sex", "--unit", "person", "--max-partitions", "1", "--quiet"]
+
+
 class Release:
     """A folder with rows, a key and a ledger, and the command that is tried again."""
 
@@ -38,18 +43,7 @@ class Release:
         self.rows.write_text(ROWS)
         dpfast.KeyFile.create(self.key)
         dpfast.Ledger(self.ledger, 10, delta=Fraction(1, 10), create=True)
-        self.words = [
-            "--by",
-            "city",
-            "--by",
-            "sex",
-            "--unit",
-            "person",
-            "--max-partitions",
-            "1",  # and a person has two, so that the key chooses
-            *KINDS[kind],
-            "--quiet",
-        ]
+        self.words = [*WORDS, *KINDS[kind]]
         self.keyed = ["--ledger", str(self.ledger), "--key-file", str(self.key), "--label", LABEL]
 
     def command(self, *words: object) -> list[str]:
@@ -58,11 +52,10 @@ class Release:
     def run(self, *words: object) -> int:
         return main(self.command(*words))
 
-    def elsewhere(self, code: str, *words: object) -> subprocess.CompletedProcess[str]:
+    def elsewhere(self, warm: Warm, code: str) -> subprocess.CompletedProcess[str]:
         """In a process of its own, after this code, which may plant something."""
-        program = textwrap.dedent(code) + "\nfrom dpfast.cli import main\nsys.exit(main(sys.argv[1:]))"
-        command = [sys.executable, "-c", "import os, signal, sys\n" + program, *self.command(*words)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        ends = "\nfrom dpfast.cli import main\nsys.exit(main(sys.argv[1:]))"
+        return warm.run(f"import os, signal, sys\n{code}{ends}", *self.command())
 
     def bytes(self) -> bytes:
         return self.out.read_bytes() + Path(f"{self.out}.json").read_bytes()
@@ -81,6 +74,17 @@ class Release:
 @pytest.fixture(params=KINDS)
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> Release:
     return Release(tmp_path, request.param)
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """Processes that have counted rows once, so that each finds the kernels there."""
+    rows = tmp_path_factory.mktemp("warm") / "rows.csv"
+    rows.write_text(ROWS)
+    first = ["histogram", str(rows), str(rows.with_name("out.csv")), *WORDS, *KINDS["counts"]]
+    processes = Warm(f"from dpfast.cli import main\nassert main({first!r}) == 0")
+    yield processes
+    processes.close()
 
 
 def failed(capsys: pytest.CaptureFixture[str], code: int, match: str, *, expected: int = 1) -> None:
@@ -178,10 +182,10 @@ POINTS = {  # where it is killed, and what is charged then
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_and_begun_again(release, tmp_path_factory, point) -> None:
+def test_killed_and_begun_again(release, tmp_path_factory, point, warm) -> None:
     """Wherever it was killed: no part of an OUT, and then the OUT that nobody killed."""
     planted, charges = POINTS[point]
-    result = release.elsewhere(PLANTED + planted)
+    result = release.elsewhere(warm, PLANTED + planted)
     assert (result.returncode, result.stdout) == (-9, ""), result.stderr
     assert release.charges == charges
     assert not release.out.exists() or point == "done"
@@ -201,9 +205,9 @@ pyarrow.csv.write_csv = fails
 """
 
 
-def test_a_full_disk_and_then_room(release) -> None:
+def test_a_full_disk_and_then_room(release, warm) -> None:
     """The message says that the charge stays, and that --resume is free."""
-    result = release.elsewhere(FULL)
+    result = release.elsewhere(warm, FULL)
     assert (result.returncode, release.charges, release.out.exists()) == (1, 1, False)
     wanted = (
         r"Error: cannot write .*out.csv: No space left on device; the charge in .*budget.db stays: --resume writes OUT "
@@ -213,14 +217,14 @@ def test_a_full_disk_and_then_room(release) -> None:
     assert release.charges == 1
 
 
-def test_a_disk_that_is_full(tmp_path) -> None:
+def test_a_disk_that_is_full(tmp_path, warm) -> None:
     """By the system's limit of a file's size. Without a key another try is another charge."""
     release = Release(tmp_path)
     release.words += ["--by", "n", "--domain", "n=1..20000"]
     release.rows.write_text(ROWS.replace("person\n", "person,n\n").replace("\np", "\np"))
     release.rows.write_text("city,sex,person,n\n" + "".join(f"Oslo,f,p{i},{i}\n" for i in range(9)))
     release.keyed = release.keyed[:2]
-    result = release.elsewhere("import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))")
+    result = release.elsewhere(warm, "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))")
     assert result.returncode == 1, result.stderr
     said = r"Error: cannot write .*: File too large; the charge in .* stays: without a key another try is another release\n"
     assert re.fullmatch(said, result.stderr), result.stderr

@@ -890,7 +890,10 @@ def test_a_format_goes_to_what_has_no_name_for_it(here, capsys) -> None:
     assert Path(f"{out}.json").exists()
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv.gz", "jsonl", "parquet", "arrow"])
+FORMS = ["csv", "parquet", *(pytest.param(form, marks=pytest.mark.slow) for form in ("tsv.gz", "jsonl", "arrow"))]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_standard_output_gets_what_a_file_would(here, form: str) -> None:
     """From standard input, too; the record goes to --metadata if the format has no place for it."""
     beside = form not in {"parquet", "arrow"}

@@ -239,6 +239,7 @@ ROWS = 4_000_000
 
 
 @MEASURED
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["person", "name"])
 def test_memory_of_a_row(unit: str) -> None:
     """At most 28 bytes a row beside what few rows take, and 400 MB: once it was 437 and 416 MB."""

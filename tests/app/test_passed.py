@@ -65,6 +65,7 @@ def test_no_byte_lies_under_a_null(tmp_path, name, end) -> None:
     assert result["x"].null_count == 1
 
 
+@pytest.mark.slow
 def test_cells_of_every_type_pass_in_pieces(tmp_path, monkeypatch) -> None:
     """2,000 rows of each type, with nulls, in pieces of 1,024: output equals input."""
     monkeypatch.setattr(arrow_file, "ROWS", 1024)

@@ -815,7 +815,9 @@ def peaks(folder: Path, end: str, before: str = "") -> list[int]:
 
 
 @MEASURED
-@pytest.mark.parametrize("end", [".csv", ".npy", ".parquet", ".arrow"])
+@pytest.mark.parametrize(
+    "end", [".npy", *(pytest.param(end, marks=pytest.mark.slow) for end in (".csv", ".parquet", ".arrow"))]
+)
 def test_memory_does_not_grow_with_the_file(tmp_path, end) -> None:
     fewer, more = peaks(tmp_path, end)
     assert more - fewer < 50, (fewer, more)  # three bytes a row
@@ -823,6 +825,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, end) -> None:
 
 
 @MEASURED
+@pytest.mark.slow
 def test_the_figures_of_memory_notice_what_is_kept(tmp_path) -> None:
     """A planted defect: four bytes of each row stay in memory to the end."""
     fewer, more = peaks(tmp_path, ".parquet", KEEPING)
