@@ -26,7 +26,7 @@ PAGES = ("README.md", "SECURITY.md", "docs")  # what users read; csrc and CONTRI
 DRAWS = ("csrc", "dpfast/exact", "dpfast/kernels", "dpfast/mechanisms", "dpfast/release", "docs", "tests")
 SELECTION = ("dpfast/exact", "dpfast/kernels", "dpfast/mechanisms", "docs/choosing.md", "tests/noise/test_selection.py")
 SCEPTICS = ("dpfast/audit", "dpfast/selftest", "tests/evidence/test_audit.py", "tests/evidence/test_selftest.py")
-LEDGER = ("dpfast/cli/ledger.py", "dpfast/ledger", "docs/ledger.md", "tests/ledger/test_ledger.py")
+LEDGER = ("dpfast/cli/ledger.py", "dpfast/ledger", "docs/ledger.md", "tests/ledger")
 
 
 class Term(NamedTuple):

@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant("a child draws under an empty key", "dpfast/release/secret.py", "        if not self._held:\n            raise", "        if False:\n            raise",
            "test_processes.py -k has_no_key"),
     Mutant("a ledger pays under a fixed key", "dpfast/ledger/ledger.py", "        if not seal.secure:\n            raise", "        if False:\n            raise",
-           "test_ledger.py -k table_is_reserved_whole"),
+           "test_ledger_keys.py -k table_is_reserved_whole"),
     Mutant("an unknown type is a key file", "dpfast/release/secret.py", "if not stat.S_ISREG(about.st_mode):", "if False:",
            "test_key.py -k relied_on"),
     Mutant("a key file may be longer", "dpfast/release/secret.py", "secret = os.read(handle, LENGTH + 1)", "secret = os.read(handle, LENGTH)",

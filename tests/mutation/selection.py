@@ -33,7 +33,7 @@ MUTANTS = [
     Mutant("what randomized response drew stays in memory", "dpfast/mechanisms/randomized_response.py", "            words.fill(0)\n", "",
            "test_randomized_response.py -k nothing_private"),
     Mutant("answers are drawn before they are paid for", "dpfast/mechanisms/randomized_response.py", "            if charge is not None:\n                charge()\n            return self._answered(said.reshape(-1)).astype(array.dtype).reshape(said.shape)", "            return self._answered(said.reshape(-1)).astype(array.dtype).reshape(said.shape)",
-           "test_ledger.py -k choices_and_answers"),
+           "test_ledger_gdp.py -k choices_and_answers"),
     Mutant("the threshold is read before it is paid for", "dpfast/mechanisms/above_threshold.py", "        if charge is not None:\n            charge()\n", "",
-           "test_ledger.py -k choices_and_answers"),
+           "test_ledger_gdp.py -k choices_and_answers"),
 ]  # fmt: skip
