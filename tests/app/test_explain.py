@@ -100,7 +100,11 @@ def test_a_rho_beyond_use_is_called_so(capsys) -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(
-    ("picture", "most"), [("noise", 0.5), ("posterior", 0.6), ("loss", 0.6), ("costs --releases 30", 0.6)]
+    ("picture", "most"),
+    [
+        *(("noise", 0.5), ("posterior", 0.6), ("loss", 0.6)),
+        pytest.param("costs --releases 30", 0.6, marks=pytest.mark.slow),
+    ],
 )
 def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
     """And what its promise means: of a size, with some ink and none at the border."""
@@ -169,13 +173,14 @@ ANY_WIDTH = [
     [*G, "--rho", "1e-30", *ONE_CELL],
     *(["--epsilon", epsilon, "--sensitivity", "1"] for epsilon in ("1", "30", "0.001", "1e-17")),
 ]
+MANY_LOSSES = [*DG, "--sigma", "0.4", "--l0", "5", "--linf", "1.5"]
 ANY_SIZE = [
     ["--epsilon", "1e-17", "--sensitivity", "1"],
     ["--epsilon", "1e-15", "--sensitivity", "100"],
     ["--epsilon", "999", "--sensitivity", "2"],
     ["--epsilon", "1", "--sensitivity", "1/2"],
     [*DG, "--rho", "900", *ONE_CELL],
-    [*DG, "--sigma", "0.4", "--l0", "5", "--linf", "1.5"],
+    MANY_LOSSES,
     [*DG, "--rho", "0.1", "--l2-squared", "7"],
     [*G, "--rho", "1e-30", *ONE_CELL],
 ]
@@ -187,8 +192,8 @@ ANY_SIZE = [
         *((options, "noise", "noise.SVG") for options in ANY_WIDTH),
         *((options, "noise", "noise.png") for options in ANY_WIDTH[-4:]),
         *((options, picture, f"{picture}.svg") for options in ANY_SIZE for picture in ("posterior", "loss")),
-        *(([*options, "--releases", "3"], "costs", "costs.svg") for options in ANY_SIZE[:-1]),
-        pytest.param([*ANY_SIZE[-1], "--releases", "3"], "costs", "costs.svg", marks=pytest.mark.slow),
+        *(([*options, "--releases", "3"], "costs", "costs.svg") for options in ANY_SIZE if options != MANY_LOSSES),
+        pytest.param([*MANY_LOSSES, "--releases", "3"], "costs", "costs.svg", marks=pytest.mark.slow),
     ],
 )
 def test_laws_and_promises_of_any_size_are_drawn(tmp_path, options, picture, name) -> None:

@@ -14,6 +14,7 @@ import keyword
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -202,6 +203,7 @@ def _script(text: str) -> Text:
     return Text(prose.replace("#", " "), _blank(text), [(n, line) for n, line in enumerate(prose.split("\n"), 1)])
 
 
+@lru_cache(maxsize=1)
 def _read(path: str, text: str) -> Text:
     if path.endswith(".md"):
         return _page(text)
