@@ -68,7 +68,8 @@ def _own_plans() -> None:
     tiers.forget_labels()
 
 
-def pytest_collection_finish() -> None:
+@pytest.fixture(autouse=True, scope="module")
+def _frozen() -> None:
     """Garbage is looked for in what tests make, not in all that their modules hold."""
     gc.collect()
     gc.freeze()

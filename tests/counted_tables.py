@@ -174,6 +174,7 @@ class OutOfCore:
 
     # -------------------------------------------------------------- what is killed
 
+    @pytest.mark.slow
     def test_a_process_killed_anywhere_begins_again_and_pays_once(self, tmp_path) -> None:
         """Nothing of the rows stays behind but on the stage."""
         home = at_home(tmp_path, "one", "table", *PHASES, *(f"{phase} table" for phase in PHASES))
@@ -226,6 +227,7 @@ class OutOfCore:
     # -------------------------------------------------------------- memory
 
     @peak_memory.MEASURED
+    @pytest.mark.slow
     def test_memory_stays_flat_while_the_rows_grow(self, tmp_path) -> None:
         """Three million rows more cost little; in one shard they cost what this test would see."""
         started = []

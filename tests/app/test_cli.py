@@ -340,6 +340,7 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, n
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's figures of one process's memory")
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])
+@pytest.mark.slow
 def test_memory_stays_flat_while_the_file_grows(tmp_path, end) -> None:
     """12 MB more in a row group or batch cost next to nothing, but a mapped file's pages."""
     look = """

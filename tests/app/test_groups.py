@@ -88,7 +88,10 @@ def write(path: Path, numbers: list[Any], rows: int) -> Path:
 
 @pytest.mark.usefixtures("stubbed")
 @pytest.mark.parametrize("start", INS)
-@pytest.mark.parametrize(("law", "neighbours"), [(LAW, COUNTS), (REAL, REALS)], ids=["counts", "reals"])
+@pytest.mark.parametrize(
+    ("law", "neighbours"),
+    [pytest.param(LAW, COUNTS, id="counts"), pytest.param(REAL, REALS, id="reals", marks=pytest.mark.slow)],
+)
 def test_out_is_a_function_of_its_own_cells(tmp_path, start, law, neighbours) -> None:
     """Inputs whose private cells, groups and files differ, and equal noisy numbers: equal bytes."""
     arrays = start.startswith(".np")

@@ -258,6 +258,7 @@ def test_an_interrupt_names_the_charge(release, capsys, monkeypatch, step: str) 
     assert release.charges == 1
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(release) -> None:
     """Both end well, with the same bytes, for one charge."""
     program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -270,6 +271,7 @@ def test_two_processes_at_once(release) -> None:
     assert (release.bytes(), release.charges) == (made, 1)
 
 
+@pytest.mark.slow
 def test_two_processes_that_want_the_last_of_a_budget(tmp_path) -> None:
     """Under labels of their own: one is paid for, and the other is refused."""
     release = Release(tmp_path)

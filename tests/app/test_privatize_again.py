@@ -619,6 +619,7 @@ def laid_out(path: Path, table: pa.Table, rows: int) -> None:
 
 
 @pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather"])
+@pytest.mark.slow
 def test_verify_of_an_output_that_another_version_laid_out(tmp_path, capsys, end) -> None:
     """Equal schemas and cells are enough, down to the bits of a NaN; nothing less is."""
     release, rows = Release(tmp_path, end), 70_002

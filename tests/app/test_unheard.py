@@ -144,6 +144,7 @@ def test_a_warning_without_a_standard_error_stops_nothing(monkeypatch) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("where", [">/dev/full 2>&1", ">&- 2>&-", "2> >(:)"])
+@pytest.mark.slow
 def test_a_process_ends_with_the_code_of_its_release(where: str, unbuffered: str) -> None:
     """The same in processes of their own, whose streams and end are Python's."""
     command = f"'{sys.executable}' -m dpfast privatize {' '.join(RELEASE)} {where}"

@@ -240,6 +240,7 @@ def test_what_a_task_says_of_values_is_told_by_its_kind(tmp_path, client) -> Non
 
 
 @pytest.mark.parametrize("after", [False, True])
+@pytest.mark.slow
 def test_workers_killed_before_and_after_their_write_change_no_byte(tmp_path, client, planted, after) -> None:
     home = at_home(tmp_path, "one", "killed")
     seen = tmp_path / "seen"
@@ -256,6 +257,7 @@ def test_workers_killed_before_and_after_their_write_change_no_byte(tmp_path, cl
     assert charges(home, "killed") == 1
 
 
+@pytest.mark.slow
 def test_a_driver_killed_anywhere_begins_again_and_pays_once(tmp_path, client) -> None:
     home = at_home(tmp_path, "one", *PHASES)
     rows = visits.parquet(home / "rows", ROWS)

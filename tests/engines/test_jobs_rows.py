@@ -271,6 +271,7 @@ def test_jobs_show_says_what_a_folder_is_and_no_count(tmp_path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_object_stores_hold_stages_and_outputs(tmp_path, monkeypatch) -> None:
     """S3: no rename. A driver that dies is begun again there, and the bytes are those of a disk."""
     server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)

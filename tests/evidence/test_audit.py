@@ -169,6 +169,7 @@ def test_delta() -> None:
         assert audit.privacy(leaky, 1, delta=delta, n=100_000, pairs=NEIGHBOURS).found is (delta == 0)
 
 
+@pytest.mark.slow
 def test_sensitivity() -> None:
     """Counts further apart than it are held to so many steps' epsilon."""
     noise = dpfast.DiscreteLaplace(1, 10)
@@ -183,6 +184,7 @@ def test_sensitivity() -> None:
     assert audit.privacy(mine, 1, n=40_000, pairs=[(0, 30)], sensitivity=10).compared.steps == 3
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated(monkeypatch) -> None:
     """At a level of one half, noise of exactly epsilon fails at most half of 40 audits."""
     monkeypatch.setattr("dpfast.audit.findings.ALPHA", 0.5)
@@ -190,6 +192,7 @@ def test_false_alarms_are_as_rare_as_stated(monkeypatch) -> None:
     assert sum(found) <= stats.binom.isf(1e-6, 40, 0.5)
 
 
+@pytest.mark.slow
 def test_power_is_as_stated() -> None:
     """What it claims to find nine times of ten, it finds; with too few draws it claims nothing."""
     report = audit.privacy(PRIVATE["discrete Laplace"], 1, n=20_000, pairs=NEIGHBOURS)

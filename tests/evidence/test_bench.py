@@ -475,6 +475,7 @@ def test_a_library_that_is_not_installed_is_left_out(benchmarks, capsys, monkeyp
         runpy.run_path(str(BENCHMARKS), run_name="__main__")
 
 
+@pytest.mark.slow
 def test_compare_passes_and_fails(benchmarks, tmp_path, capsys, monkeypatch) -> None:
     """A baseline made 10^9 times better fails it, one 10^9 times worse passes."""
     compare = benchmarks("compare")

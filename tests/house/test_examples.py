@@ -143,6 +143,7 @@ def test_the_code_of_a_page_runs(page, ran) -> None:
     assert (ran[page].returncode, ran[page].stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_recipes_run_in_an_empty_folder(tmp_path, monkeypatch) -> None:
     """All of them, in the order of the page. tests/evidence/test_selftest.py runs the last."""
     monkeypatch.chdir(tmp_path)

@@ -136,7 +136,10 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CALLS)
+DEAR = {"units far apart", "integers by key", "sealed values"}  # each beside one that takes the same way
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in CALLS])
 def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
     """A change before each line of Python: a right answer or a refusal (C: below)."""
     call, right, wrong, holds = CALLS[name]
