@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterator
 
@@ -27,11 +26,6 @@ settings.load_profile("untimed")
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # where pytest keeps what failed
 _scratch = tempfile.TemporaryDirectory(prefix="dpfast-tests-")  # all else is gone when the process ends
 os.environ["TMPDIR"] = tempfile.tempdir = _scratch.name
-
-
-def named(value: object) -> str:
-    """The name of a test, without addresses: two processes collect the same names."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
 
 
 @pytest.fixture

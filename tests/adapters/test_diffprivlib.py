@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import named
 from fresh import python
 from gof import chi2_p
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from identifiers import named
 from installs import are_undone_exactly
 from mpmath import mp, mpf
 

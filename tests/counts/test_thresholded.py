@@ -17,10 +17,10 @@ import mpmath
 import numpy as np
 import pytest
 import tiers
-from conftest import named
 from fresh import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from identifiers import named
 from scipy import stats
 from worlds import (
     delta_of,

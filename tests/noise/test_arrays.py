@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import tiers
-from conftest import named
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from identifiers import named
 from laws import fixed
 from layouts import FLOATS, INTEGERS, LAYOUTS, NO_OUTPUT, SHAPES, SWAPPED, layouts, some_counts, some_values, views
 
