@@ -244,6 +244,7 @@ class OutOfCore:
 
     # -------------------------------------------------------------- what must not tell
 
+    @pytest.mark.slow
     def test_neighbours_give_the_same_order_and_layout(self, tmp_path) -> None:
         """One more person, first of all, with one row: of a hidden key, and of one that is shown.
 

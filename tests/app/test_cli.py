@@ -240,6 +240,7 @@ def test_a_failure_is_one_line_that_does_not_tell_what_it_saw(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file size limits are POSIX")
+@pytest.mark.slow
 def test_a_full_disk_is_one_line(tmp_path) -> None:
     commands = []
     for end in ENDS:

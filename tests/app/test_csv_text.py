@@ -62,6 +62,7 @@ texts = st.lists(st.sampled_from(["a", '"', "\n", "\r\n", ",", " ", "é", "0"]))
 @settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
+@pytest.mark.slow
 def test_unchanged_counts_give_the_same_bytes(tmp_path, monkeypatch, rows, quoting, end, block, last_end, mark) -> None:
     """Any quoting, line ends and blocks, but for quotes round a count; Python's reader agrees."""
     written = io.StringIO(newline="")
@@ -170,6 +171,7 @@ def test_reals_come_out_as_repr_and_read_back(tmp_path, values) -> None:
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
+@pytest.mark.slow
 def test_a_decimal_is_what_float_says(tmp_path, text) -> None:
     """To the bit, at the ends of the doubles too."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, f"x\n{text}\n")).records()

@@ -261,6 +261,7 @@ ENCODINGS = [
     block=st.integers(4, 60),
 )
 @FUZZ
+@pytest.mark.slow
 def test_other_cells_pass_byte_for_byte_in_any_encoding(
     tmp_path, monkeypatch, rows, encoding, delimiter, end, block
 ) -> None:
@@ -457,6 +458,7 @@ def piped(content: bytes, *options: str, folder: Path) -> subprocess.CompletedPr
     return subprocess.run(command, input=content, capture_output=True, check=False, cwd=folder)
 
 
+@pytest.mark.slow
 def test_a_pipe_goes_through(tmp_path) -> None:
     done = piped(PLAIN.encode(), "-", "-", *NEARLY, "--format", "csv", "--metadata", "about.json", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, PLAIN.encode())

@@ -126,7 +126,7 @@ CHOSEN = {
 }
 
 
-COSTED = [*(name for name in NAMED if name != "gaussian"), pytest.param("gaussian", marks=pytest.mark.slow), *CHOSEN]
+COSTED = [*(pytest.param(name, marks=pytest.mark.slow) for name in NAMED), *CHOSEN]
 
 
 @pytest.mark.parametrize("name", COSTED)

@@ -451,6 +451,7 @@ def test_what_no_law_of_reals_takes_is_refused_without_a_hint(tmp_path) -> None:
         files.open_source(tmp_path / "halves.npy", [], real=True)
 
 
+@pytest.mark.slow
 def test_a_parquet_file_with_any_flipped_bit_ends_no_process(tmp_path) -> None:
     """Any wrong byte of metadata: a source, or a refusal; pyarrow would abort on a column."""
     output = python(

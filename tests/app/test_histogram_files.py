@@ -172,6 +172,7 @@ def test_an_out_that_cannot_be(here, capsys, out) -> None:
     assert not dpfast.Ledger(ledger).history()
 
 
+@pytest.mark.slow
 def test_standard_input(here) -> None:
     """Once through, without a file: the table of the same rows."""
     assert here.run("--max-partitions", "9") == 0
@@ -266,7 +267,7 @@ def test_a_format_goes_to_what_has_no_name_for_it(here, capsys) -> None:
     assert Path(f"{out}.json").exists()
 
 
-FORMS = ["csv", "parquet", *(pytest.param(form, marks=pytest.mark.slow) for form in ("tsv.gz", "jsonl", "arrow"))]
+FORMS = ["parquet", *(pytest.param(form, marks=pytest.mark.slow) for form in ("csv", "tsv.gz", "jsonl", "arrow"))]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -325,6 +326,7 @@ def test_a_record_that_has_no_place_costs_nothing(here, capsys, monkeypatch, out
     assert (here.rows.read_bytes(), Path("m.json").exists()) == (before, False)
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_gone_does_not_undo_the_charge(here) -> None:
     dpfast.Ledger(here.folder / "b.db", 3, create=True)
     program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -223,6 +223,7 @@ def test_standard_input_that_cannot_be_read(capsys, monkeypatch) -> None:
     refused(capsys, "cannot read standard input: it is closed", "--format", "csv", rows="-")
 
 
+@pytest.mark.slow
 def test_a_packed_file_on_a_full_disk_is_one_message() -> None:
     """pyarrow said more, when it closed what it could not write."""
     code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000,) * 2)"

@@ -576,6 +576,7 @@ def test_a_full_disk_and_then_room(tmp_path, end) -> None:
     assert release.charges == 1
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(release) -> None:
     """Both end well, with the same bytes, for one charge."""
     program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"

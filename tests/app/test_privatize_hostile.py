@@ -150,6 +150,7 @@ def test_a_record_that_cannot_be_written_costs_nothing(capsys) -> None:
     refused(capsys, "cannot write nowhere/m.json: No such file or directory", *words, *USUAL)
 
 
+@pytest.mark.slow
 def test_a_report_beside_a_pipe_is_made_again() -> None:
     """--resume refused its own page, because - is no file."""
     program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -667,6 +667,7 @@ def test_the_line_of_more_threads_begins_where_more_threads_work(monkeypatch) ->
     assert all(len(line) == len(curve.at) for name, line in curve.lines.items() if name != "dpfast, 2 threads")
 
 
+@pytest.mark.slow
 def test_no_line_pays_for_the_one_before_it(monkeypatch) -> None:
     """A call after another line's finds cold caches: it is not timed, on a clock of our own."""
     clock, last = [0.0], [None]

@@ -328,7 +328,7 @@ def table_moved(cells: list[int | None], k: int) -> list[int | None]:
 
 
 def mass(mechanism: DiscreteLaplace, cells: list[int | None], most: int) -> np.ndarray:
-    """P(|X| = k), k <= most, if 15 digits go through this table and undecided cells are decided exactly."""
+    """P(|X| = k), k <= most, of 15 digits by this table, with undecided cells decided exactly."""
     t, n = mechanism.scale, len(cells)
     at_least = [2 * math.exp(-j / t) / (1 + math.exp(-1 / t)) if j else 1.0 for j in range(most + 2)]
     share = np.bincount([cell for cell in cells if cell is not None], minlength=most + 1)[: most + 1].astype(float)

@@ -700,7 +700,7 @@ def _doors_in_the_source() -> set[str]:
     found = set()
     for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_text()
-        for owner in ast.walk(ast.parse(text)) if "resume" in text or "ReleaseKey" in text else ():
+        for owner in ast.walk(ast.parse(text)) if re.search("resume|ReleaseKey|Labelled", text) else ():
             for each in ast.iter_child_nodes(owner):
                 if not isinstance(each, ast.FunctionDef) or each.name.startswith("_"):
                     continue

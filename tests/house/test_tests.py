@@ -32,7 +32,7 @@ INSIDE = {
     # a key's bytes, where they lie and when they are wiped
     "test_bit_generator", "test_key_on_stack", "test_keys_are_wiped", "test_random_bytes",
     # what fails at one line of the code, and a defect planted there
-    "test_atomic_write", "test_failure", "test_ledger", "test_ledger_races", "test_processes", "test_seal_guards",
+    "ledgers", "test_atomic_write", "test_failure", "test_ledger_history", "test_ledger_keys", "test_ledger_races", "test_processes", "test_seal_guards",
     "test_seal_tries", "test_self_check", "test_selftest",
     # how the code itself is built: its records, its rooms, its extension
     "test_layers", "test_record",

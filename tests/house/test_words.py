@@ -222,12 +222,14 @@ def _within(path: str, rooms: tuple[str, ...]) -> bool:
 def words(path: str, text: str) -> Iterator[tuple[str, str]]:
     """The house words of a file: which, and what a message says of it."""
     read = _read(path, text)
+    # Most terms are nowhere in a file, so they are first looked for without what is masked.
+    squeezed = {"prose": " ".join(read.prose.split()), "names": " ".join(sorted(set(read.names.split())))}
     for term in TERMS:
         if not _within(path, term.rooms):
             continue
         for place in term.places:
-            of = getattr(read, place)
-            for found in term.pattern(place).finditer(of):
+            of, pattern = getattr(read, place), term.pattern(place)
+            for found in pattern.finditer(of) if pattern.search(squeezed[place]) else ():
                 line = of.count("\n", 0, found.end()) + 1
                 yield term.house, f"{path}:{line}: {' '.join(found.group().split())!r} is a house word: {term.standard}"
 

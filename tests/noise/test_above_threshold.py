@@ -64,6 +64,7 @@ def test_the_worst_rho_that_a_search_found(monotonic, most, many, high, step) ->
     assert f"{float(AboveThreshold(1, 1, threshold=1).guarantee.rho):.3f}" in AboveThreshold.__doc__
 
 
+@pytest.mark.slow
 def test_halving_both_noises_is_caught() -> None:
     """Answers that move both ways under monotonic noise: up to 1.5 epsilon."""
     worst = of_triples(Fraction(1, 4), Fraction(1, 4), (-1, 0, 1))

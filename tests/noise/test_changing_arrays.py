@@ -24,7 +24,7 @@ HOME = str(Path(dpfast.__file__).parent)
 
 
 def changed_at(step: int, call: Callable[[], Any], change: Callable[[], None]) -> tuple[Any, int]:
-    """The result or the refusal if `change` runs before that line of dpfast; without it, the line count."""
+    """What comes of `change` before that line of dpfast; without it, the count of lines."""
     steps = 0
 
     def trace(frame: Any, event: str, _argument: object) -> Any:

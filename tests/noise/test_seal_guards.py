@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sealed releases: planted defects are caught, guards are needed, refusals tell their kind alone."""
+"""Sealed releases: planted defects are caught, guards needed; refusals tell their kind alone."""
 
 from __future__ import annotations
 
