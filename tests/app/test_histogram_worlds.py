@@ -107,7 +107,9 @@ WORLDS = {  # the words; cells; values of rows, and how many rows a unit has in 
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("sums")) for name in WORLDS]
+)
 def test_neighbours_are_as_far_apart_as_stated(tmp_path, name, adjacency) -> None:
     """All tables of a unit beside another one are compared, and some pair attains the figure."""
     words, cells, values, most = WORLDS[name]

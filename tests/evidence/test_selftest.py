@@ -38,7 +38,6 @@ def passed() -> tuple[list[selftest.Result], dict[str, set[str]]]:
     return selftest.run(map(noting, CHECKS), factor=QUICK), seen
 
 
-@pytest.mark.slow
 def test_a_sound_build_passes(passed) -> None:
     """Every check, and each says what it compared, in numbers."""
     results, _ = passed
@@ -53,7 +52,6 @@ def test_the_name_of_a_check_stands_apart_from_its_figures(passed) -> None:
         assert f" {result.check.name} " in selftest._line(result).splitlines()[0]
 
 
-@pytest.mark.slow
 def test_every_check_has_a_planted_defect_and_every_defect_its_output(passed) -> None:
     """A check's own run applies a defect to what it passes by: no other check can see it."""
     _, seen = passed

@@ -54,7 +54,8 @@ NEEDS = {"with_arrow": "pyarrow", "with_polars_lazy": "polars", "with_smartnoise
 
 # Dear by size or by what their library imports; tests of the adapters meet the same doors.
 DEAR = {"made_up_census", "many_workers", "records_to_release"} | {
-    f"with_{name}" for name in ("dask", "diffprivlib", "dp_accounting", "duckdb", "opendp", "pipeline_dp")
+    f"with_{name}"
+    for name in ("dask", "diffprivlib", "dp_accounting", "duckdb", "opendp", "pipeline_dp", "polars_lazy")
 }
 
 
@@ -138,6 +139,7 @@ def ran(tmp_path_factory) -> dict[str, subprocess.CompletedProcess[str]]:
     return dict(zip(PAGES, each(programs, "import numba, dpfast", strict=True), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(page, ran) -> None:
     assert (ran[page].returncode, ran[page].stderr) == (0, "")

@@ -56,6 +56,7 @@ def test_a_stale_mutant_is_found(project: Path) -> None:
         survivors([gone], project)
 
 
+@pytest.mark.slow
 def test_a_planted_survivor_is_told_from_the_killed(project: Path) -> None:
     """The weak test passes on its mutant; the copy is whole again for the next one."""
     said: list[str] = []
@@ -120,6 +121,7 @@ def test_a_program_spoils_each_kind_of_place() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_slow_tests_alone_are_told_from_the_others(project: Path) -> None:
     """A mutant without tests of its own meets all that have the marks."""
     (project / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['slow', 'timing']\n")

@@ -62,6 +62,7 @@ def test_what_is_listed_is_there() -> None:
             assert not function or f"def {function}(" in every_test_file()[name].read_text(), place
 
 
+@pytest.mark.slow
 def test_a_run_and_a_run_of_what_it_skipped(tmp_path: Path) -> None:
     """Unasked; listed, then skipped again or gone: what a run with a worker says, and its code."""
     (tmp_path / "test_proofs.py").write_text(FILE)
@@ -84,6 +85,7 @@ def test_a_run_and_a_run_of_what_it_skipped(tmp_path: Path) -> None:
     assert "2 skipped" in said
 
 
+@pytest.mark.slow
 def test_more_than_may_be_slow_is_an_error(tmp_path: Path) -> None:
     """And the files that are slow as a whole do not count."""
     text = "import pytest\npytestmark = pytest.mark.slow\n@pytest.mark.parametrize('i', range({}))\ndef test(i): pass\n"

@@ -44,6 +44,7 @@ def looked_at(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.skipif(not os.access("/proc/self/io", os.R_OK), reason="only Linux counts what is read")
+@pytest.mark.slow
 def test_opening_and_charging_read_no_more_of_a_long_history(path) -> None:
     """A deeper tree takes a few more pages of 4,096 bytes; the planted whole check reads it all."""
     seen: dict[int, list[int]] = {}

@@ -64,7 +64,7 @@ def path() -> Iterator[Path]:
         yield Path(folder, "budget.db")
 
 
-@pytest.mark.parametrize("by", ["epsilon", "gdp"])
+@pytest.mark.parametrize("by", ["epsilon", pytest.param("gdp", marks=pytest.mark.slow)])
 def test_eight_processes_race_for_a_thousand_reservations(path, by) -> None:
     """700 of 1,000 can be paid: so many are released, the others leave their target."""
     output = python(
@@ -97,6 +97,7 @@ def test_eight_processes_race_for_a_thousand_reservations(path, by) -> None:
     assert output.split() == ["700", "700", "True", "700", "0", "True"]
 
 
+@pytest.mark.slow
 def test_eight_processes_want_the_last_epsilon(path) -> None:
     """One wins, in every round; every other one is by="gdp"."""
     output = python(
@@ -162,7 +163,11 @@ def test_eight_workers_share_one_release(path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "kills", "budget", "most", "by"),
-    [("memory", 80, 200, 8, "epsilon"), ("memory", 80, 200, 8, "gdp"), ("disk", 70, 60, 2, "epsilon")],
+    [
+        ("memory", 80, 200, 8, "epsilon"),
+        pytest.param("memory", 80, 200, 8, "gdp", marks=pytest.mark.slow),
+        pytest.param("disk", 70, 60, 2, "epsilon", marks=pytest.mark.slow),
+    ],
 )
 def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most, by) -> None:
     """Killed at any moment: releases are in the ledger, the ledger is sound, and works at once.

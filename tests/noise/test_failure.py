@@ -381,7 +381,7 @@ def test_no_helper_writes_when_a_storm_of_exceptions_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "way", ["never begins", *(pytest.param(way, marks=pytest.mark.slow) for way in ("refused", "late"))]
+    "way", ["refused", *(pytest.param(way, marks=pytest.mark.slow) for way in ("never begins", "late"))]
 )
 def test_threads_that_do_not_start_leave_their_part_to_the_caller(way) -> None:
     """Kernels, helpers: the release is as with all threads; no wait for one that never begins."""
@@ -671,6 +671,7 @@ def test_a_cache_that_others_may_write_is_not_read(tmp_path) -> None:
     assert told.exists()  # planted: it runs where the cache is trusted
 
 
+@pytest.mark.slow
 def test_no_cache_is_better_than_one_of_others(tmp_path) -> None:
     for name in ("cache", "home"):
         (tmp_path / name).mkdir()

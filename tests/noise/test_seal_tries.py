@@ -117,6 +117,7 @@ TRIES = st.lists(
 
 @given(st.lists(st.integers(-2, 2), max_size=7), TRIES, st.booleans())
 @settings(max_examples=80, deadline=None)
+@pytest.mark.slow
 def test_failures_at_any_step_show_one_execution(numbers: list[int], tries: list[Any], paid: bool) -> None:
     """Each try ends whole, or with zeros or nothing; what is seen is one noise, charged once."""
     values, key, seen = np.array(numbers, np.int64), fresh(), {}
