@@ -87,7 +87,7 @@ class Key(_Master):
         return cls(secret)
 
     def __bytes__(self) -> bytes:
-        return self.revealed()
+        return self._revealed()
 
     def __repr__(self) -> str:
         return f"<dpfast.Key {self.id[:8]}>"
@@ -165,7 +165,7 @@ class ReleaseKey(Labelled):
     def _naming(self, terms: Mapping[str, str], *known: Terms) -> ReleaseKey:
         """The same key, whose seal names these terms, too. known: in a manifest's form already."""
         return type(self)(
-            self.revealed(),
+            self._revealed(),
             self.label,
             self.place,
             seals.joined(self.terms or (), seals.named_terms(terms), *known),
@@ -326,7 +326,7 @@ class Bucketer(Part):
 
 def _made_again(place: Path, label: str, key_id: str, what: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
     held = read_again(place, label, key_id)
-    return getattr(ReleaseKey(held.revealed(), label, place), what)(*given, **named)
+    return getattr(ReleaseKey(held._revealed(), label, place), what)(*given, **named)  # noqa: SLF001
 
 
 def release_key(key: object) -> ReleaseKey:

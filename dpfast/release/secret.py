@@ -107,7 +107,7 @@ class Secret:
             )
         return keyed(self._held, purpose, data)
 
-    def revealed(self) -> bytes:
+    def _revealed(self) -> bytes:
         """The secret itself. Raises: ParameterError (a key that a fork has blanked)."""
         self._keyed("key id")
         return bytes(self._held)
