@@ -52,7 +52,7 @@ def events(tmp_path_factory) -> Path:
 def session(events) -> Iterator[SparkSession]:
     """One application; its workers find the modules of the tests, and a task may fail."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), *sys.path[1:]]))
+        patched.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         patched.setenv("PYSPARK_PYTHON", sys.executable)
         config = {
             "spark.driver.memory": "1g",
