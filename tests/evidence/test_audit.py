@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -87,19 +88,34 @@ def test_noise_three_per_cent_too_small_is_found(epsilon) -> None:
     assert epsilon < report.bound < 1.03 * epsilon
 
 
-def test_events_are_named() -> None:
-    """By the simplest that shows the defect.
+NAMES = {
+    "textbook Laplace in doubles": r"the output is (no multiple of 2\*\*-5\d|.* with its lowest bit at 2\*\*-\d\d) .* % of the draws for 0",
+    "low bit of the noise cleared": "the output is (odd|even)",
+    "scale halved": "the output is (at least 1 |below 1 |1, 2, 3)",
+    "sign of zero": r"the output is (-0\.0|0) ",
+}
 
-    Outputs above 4 are so rare at half the scale that an event without them may show it as well.
+
+def named(name: str, words: str) -> bool:
+    """Four of seven audits describe the defect in these words."""
+    reports = (audit.privacy(DEFECTS[name][0], 1, n=40_000, pairs=NEIGHBOURS) for _ in range(7))
+    return sum(1 for _ in islice((r for r in reports if re.match(words, r.event)), 4)) == 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_events_are_named(name) -> None:
+    """By the simplest that shows the defect, most of the time.
+
+    Now and then chance makes another event the more telling one, which is a name, too: of 400 audits
+    a defect 3, 0, 3 and 0 were named otherwise. At 2.2 %, which 3 of 400 leave possible at a level of
+    0.975, four or more of seven are in 8e-6 of the runs of each.
     """
-    for name, words in {
-        "textbook Laplace in doubles": r"the output is (no multiple of 2\*\*-5\d|.* with its lowest bit at 2\*\*-\d\d) .* % of the draws for 0",
-        "low bit of the noise cleared": "the output is (odd|even)",
-        "scale halved": "the output is (at least 1 |below 1 |1, 2, 3)",
-        "sign of zero": r"the output is (-0\.0|0) ",
-    }.items():
-        report = audit.privacy(DEFECTS[name][0], 1, n=40_000, pairs=NEIGHBOURS)
-        assert re.match(words, report.event), report.event
+    assert named(name, NAMES[name])
+
+
+def test_another_name_is_told() -> None:
+    """The words of one defect are not those of another."""
+    assert not named("sign of zero", NAMES["scale halved"])
 
 
 def test_noise_that_is_used_again() -> None:
