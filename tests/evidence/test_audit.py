@@ -106,14 +106,14 @@ def named(name: str, words: str) -> bool:
 def test_events_are_named(name) -> None:
     """By the simplest that shows the defect, most of the time.
 
-    Now and then chance makes another event the more telling one, which is a name, too: of 400 audits
-    a defect 3, 0, 3 and 0 were named otherwise. At 2.2 %, which 3 of 400 leave possible at a level of
-    0.975, four or more of seven are in 8e-6 of the runs of each.
+    Now and then chance makes another event the stronger one, which is a name, too: of 400 audits a
+    defect, 3, 0, 3 and 0 were named otherwise. At 2.2 %, which 3 of 400 leave possible at a level
+    of 0.975, four or more of seven are in 8e-6 of the runs of each.
     """
     assert named(name, NAMES[name])
 
 
-def test_another_name_is_told() -> None:
+def test_another_name_is_refused() -> None:
     """The words of one defect are not those of another."""
     assert not named("sign of zero", NAMES["scale halved"])
 
