@@ -22,7 +22,6 @@ from typing import Any
 
 from places import ROOT, every_test_file
 
-COVERS = ("pyproject.toml", "setup.py", "csrc", "dpfast")
 EXTRAS = ("cli", "plot", "pandas", "polars", "arrow")
 FILES = (
     "adapter_arrow", "adapter_columns", "adapter_dlpack", "adapter_pandas", "adapter_polars", "arrays", "atomic_write", "cli",
