@@ -67,7 +67,7 @@ def watch(site_packages: Path) -> None:
 
 
 def opened(command: Sequence[str], root: Path, tracked: set[str]) -> list[str]:
-    """Of the tracked files those that a command opens, and folders with a slash that it lists.
+    """The tracked files that a command opens, and with a slash the folders that it lists.
 
     Raises: subprocess.CalledProcessError (the command fails).
     """

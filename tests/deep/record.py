@@ -62,7 +62,7 @@ def tree(root: Path = ROOT) -> Tree:
 
 
 def digest(paths: Iterable[str], files: Tree) -> str:
-    """Of what the paths hold, or, where a path ends with a slash, of which files lie in it."""
+    """What the paths hold, or which files lie in those that end with a slash, as one text."""
     held = {
         path: sorted(n for n in files if n.startswith(path)) if path.endswith("/") else files.get(path)
         for path in paths

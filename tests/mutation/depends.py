@@ -19,15 +19,24 @@ from mutation.mutant import Mutant
 
 def paths(mutant: Mutant, root: Path) -> list[str]:
     """All of them, below the root."""
-    files = every_test_file(root / "tests")
-    left = [files[name].relative_to(root) for name in re.findall(r"test_\w+\.py", mutant.tests)]
-    left += [place.relative_to(root) for test in left for place in (root / test).parent.parent.rglob("conftest.py")]
+    files = _tests(root)
+    left = [files[name] for name in re.findall(r"test_\w+\.py", mutant.tests)]
+    left += [
+        place
+        for place in (Path("tests/conftest.py"), *(test.with_name("conftest.py") for test in left))
+        if (root / place).is_file()
+    ]
     found = {Path(mutant.file), *left}
     while left:
         new = set(_imports(root, left.pop())) - found
         found |= new
         left += new
     return sorted(map(str, found))
+
+
+@cache
+def _tests(root: Path) -> dict[str, Path]:
+    return {name: file.relative_to(root) for name, file in every_test_file(root / "tests").items()}
 
 
 @cache
