@@ -19,8 +19,8 @@ HEAD = """\
 
 Each row is a claim, what was counted when it was last tried, and the command that tries it again.
 A command writes its figures, with the commit and the date, to `docs/assurance/`. This page is made
-from these files. `.ci/deep` without a name lists the figures that are older than the code that they
-cover.
+from these files. `.ci/deep` without a name lists the figures that are older than the files that the
+run opened.
 
 | claim | figures | command | commit | date |
 | --- | --- | --- | --- | --- |

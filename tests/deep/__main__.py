@@ -1,45 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.ci/deep NAME` runs a long check and keeps its figures; without a name it lists old figures."""
+"""`.ci/deep NAME` runs a long check whole and keeps its figures; `.ci/deep due` runs what is due.
+
+Without a name it lists what is due; `.ci/deep rooms` says what a change of a room makes due.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
-from call_times import Undecided
+import pytest
 
-from deep.record import ASSURANCE, changed, commit, covered, module, names, old, show
+from deep import opened
+from deep.record import (
+    ASSURANCE,
+    ROOT,
+    Due,
+    cases,
+    commit,
+    digest,
+    due,
+    git,
+    module,
+    names,
+    of_a_release,
+    record,
+    rooms,
+    show,
+    tree,
+)
+
+ALONE = "--alone"
+MACHINERY = {f"tests/{name}.py" for name in ("deep/__init__", "deep/__main__", "deep/opened", "deep/record", "places")}
 
 
-def run(name: str) -> None:
-    """Run one check whole and write docs/assurance/NAME.json, with the commit that it ran on."""
-    found = module(name)
-    if dirty := changed(found):
+def run(name: str, chosen: tuple[str, ...] = ()) -> None:
+    """Run a check in a process of its own, and write docs/assurance/NAME.json: figures and commit.
+
+    chosen: of a check by cases, the only ones that are tried; the others keep what they came to.
+    """
+    if dirty := git("status", "--porcelain"):
         sys.exit(f"commit these first, so that the figures belong to a commit:\n{dirty}")
-    before, begun = covered(found), time.monotonic()
-    try:
-        figures = found.check(cheap=False)
-    except Undecided as undecided:
-        sys.exit(f"{name}: {undecided}")
-    record = {
-        "check": name,
-        "commit": commit(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "minutes": round((time.monotonic() - begun) / 60, 1),
-        "covers": before,
-        "figures": figures,
-    }
+    files, check, kept = tree(), module(name), record(name)
+    opened.watch(opened.SITE)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = Path(folder) / "figures"
+        command = [sys.executable, "-m", "deep", ALONE, name, str(figures), *chosen]
+        read = [path for path in opened.opened(command, ROOT, set(files)) if path not in MACHINERY]
+        found = json.loads(figures.read_text())
+    if "undecided" in found:
+        sys.exit(f"{name}: {found['undecided']}")
+    minutes = (time.monotonic() - begun) / 60
+    covers: dict[str, object]
+    if hasattr(check, "cases"):
+        now = cases(check, files, ROOT)
+        minutes = max(minutes, kept.get("minutes", 0.0)) if chosen else minutes
+        covers = {"cases": now}
+    elif hasattr(check, "RELEASED"):
+        covers = {"digest": of_a_release(check, files, ROOT)}
+    else:
+        covers = {"opened": read, "digest": digest(read, files)}
+    date = datetime.now(UTC).date().isoformat()
+    kept = {"check": name, "commit": commit(), "date": date, "minutes": round(minutes, 1)}
     ASSURANCE.mkdir(exist_ok=True)
-    (ASSURANCE / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
-    show(f"{name}: {json.dumps(figures)}")
+    (ASSURANCE / f"{name}.json").write_text(json.dumps(kept | covers | {"figures": found}, indent=2) + "\n")
+    show(f"{name}: {json.dumps(found)}")
+
+
+def alone(name: str, to: str, chosen: tuple[str, ...]) -> None:
+    """The check itself; its figures go to a file."""
+    try:
+        only = {"only": chosen, "before": record(name)["figures"]} if chosen else {}
+        found = module(name).check(cheap=False, **only)
+    except pytest.skip.Exception as undecided:
+        found = {"undecided": str(undecided)}
+    Path(to).write_text(json.dumps(found))
+
+
+def listed(found: list[Due]) -> None:
+    for one in found:
+        show(f"docs/assurance: {one.name}: {one.why}; .ci/deep {one.name} takes {one.minutes:.0f} minutes")
+    if found:
+        show(f"docs/assurance: {sum(one.minutes for one in found):.0f} minutes; .ci/deep due runs these")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2 or (sys.argv[1:] and sys.argv[1] not in names()):
-        sys.exit(f"usage: .ci/deep [{'|'.join(names())}]")
-    if sys.argv[1:]:
-        run(sys.argv[1])
-    for line in old():
-        show(line)
+    match sys.argv[1:]:
+        case []:
+            listed(due())
+        case ["due"]:
+            listed(found := due())
+            for one in found:
+                run(one.name, one.cases if record(one.name).get("cases") else ())
+        case ["rooms"]:
+            for room, minutes in sorted(rooms().items()):
+                show(f"{minutes:5.0f}  {room}")
+        case [name] if name in names():
+            run(name)
+            listed(due())
+        case [flag, name, to, *chosen] if flag == ALONE:
+            alone(name, to, tuple(chosen))
+        case _:
+            sys.exit(f"usage: .ci/deep [due|rooms|{'|'.join(names())}]")

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from places import ROOT, every_test_file
 
-COVERS = ("csrc", "dpfast/_native.py", "dpfast/records", "dpfast/release/engine.py", "dpfast/kernels",
-          "dpfast/mechanisms", "setup.py")  # fmt: skip
 TESTS = ("arrays", "bounded_histogram", "bounded_rows", "changing_arrays", "discrete_gaussian", "discrete_laplace", "fixed_point_sum", "gaussian",
          "laplace", "one_sided_geometric", "randomized_response", "real_arrays", "saturation", "selection", "small", "thresholded",
          "trees")  # fmt: skip

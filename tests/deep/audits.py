@@ -17,8 +17,6 @@ from proofs import CSRC
 import dpfast
 from dpfast import audit
 
-COVERS = ("csrc", "dpfast/_native.py", "dpfast/audit", "dpfast/exact", "dpfast/mechanisms", "dpfast/release",
-          "examples/audited.py")  # fmt: skip
 DELTA = 1e-3
 CELL = dpfast.Sensitivity(1, 1)
 Function = Callable[[float, int], Any]

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]  # it is a program, too, and finds no module of the tests
-COVERS = ("csrc", "setup.py", "dpfast/_native.py")
-
 CONDA = "-march=nocona -mtune=haswell -ftree-vectorize -fPIC -fstack-protector-strong -fno-plt -O2 -ffunction-sections"
 # Flags for other machines, and such as change arithmetic; all must give equal draws.
 SOUND = {

@@ -18,7 +18,7 @@ from typing import Any
 
 from deep.record import ROOT, git
 
-COVERS = ("csrc", "dpfast", "tests", "pyproject.toml")
+RELEASED = ()
 # What is planted at the end of a file, and a test file that imports this file.
 FILE, TESTS = "dpfast/postprocess.py", "test_postprocess.py"
 PLANTED = "\n\ndef planted(value: int) -> int:\n    if value == 1:\n        return 2\n    return 3\n\n\nplanted(0)\n"

@@ -16,14 +16,6 @@ import visits
 
 from dpfast import FileError, jobs
 
-COVERS = (
-    "dpfast/adapters/dask.py",
-    "dpfast/jobs",
-    "dpfast/release/seal.py",
-    "dpfast/release/key.py",
-    "tests/faulted.py",
-)
-
 FAULTS = ("shuffle", "stage", "before", "after", "numpy")  # faulted.Fault, but for the straggler
 DISKS = {"full stage": ("stage", 1500), "full output": ("out", 64)}  # what is on a disk of so many KiB
 SETTINGS = {

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fresh import python
 
-COVERS = ("dpfast/release/engine.py", "dpfast/kernels", "dpfast/loading.py", "dpfast/_native.py", "tests/fresh.py")
-
 # Prints the interrupted release's outcome, then the time of a whole one; the next must be right.
 INTERRUPTED = """
     import os, signal, sys, time, warnings

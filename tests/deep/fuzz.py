@@ -27,7 +27,6 @@ from fuzz import CORPUS, TARGETS, corpus, judged, target
 from deep.coverage import SETTINGS, rooms
 from deep.record import ASSURANCE, ROOT, commit
 
-COVERS = ("tests/fuzz/__init__.py", "tests/fuzz/choices.py", *(f"tests/fuzz/{name}.py" for name in TARGETS))
 TURN = 600.0  # seconds of CPU time for a target, before the next one has its turn
 PACKED = 70_000  # bytes of the inputs of a target in the repository, before they are compressed
 

@@ -24,7 +24,6 @@ from doors import Call, surface
 from hostile import HOSTILE, hostile, outcome
 from places import TESTS
 
-COVERS = ("dpfast", "csrc", "tests/doors.py", "tests/hostile.py")
 AT_ONCE = 20_000  # calls with several hostile arguments, in the whole check
 BATCH = 2_500  # calls of one process
 HANGS = 600  # seconds of one call, the first of which compiles kernels

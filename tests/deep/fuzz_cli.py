@@ -26,10 +26,6 @@ from typing import NamedTuple, TypeVar
 
 from places import TESTS
 
-COVERS = (
-    "dpfast/cli", "dpfast/tables/files.py", "dpfast/tables/source.py", "dpfast/tables/csv_file.py", "dpfast/tables/arrow_file.py", "dpfast/tables/array_file.py", "dpfast/tables/readers.py",
-    "dpfast/tables/streams.py", "dpfast/tables/text_format.py", "dpfast/tables/numbers.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py", "dpfast/tables/atomic_write.py", "dpfast/ledger",
-)  # fmt: skip
 CALLS, CHILD = 5000, 500  # in all, and in each child
 OWN_PROCESS = 50  # one call of so many
 SECONDS = 600  # for one call: some hundred times what it takes, and the first compiles kernels

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from fresh import python
 
-COVERS = ("dpfast/ledger", "dpfast/release/key.py", "dpfast/release/seal.py", "dpfast/mechanisms/mechanism.py")
-
 LOCKDROP = """
     import multiprocessing, sys, threading, time
     import dpfast

@@ -22,7 +22,8 @@ from typing import Any
 
 from places import ROOT, every_test_file
 
-COVERS = ("pyproject.toml", "setup.py", "csrc", "dpfast")
+from deep.opened import watch
+
 EXTRAS = ("cli", "plot", "pandas", "polars", "arrow")
 FILES = (
     "adapter_arrow", "adapter_columns", "adapter_dlpack", "adapter_pandas", "adapter_polars", "arrays", "atomic_write", "cli",
@@ -68,6 +69,7 @@ def check(*, cheap: bool) -> dict[str, Any]:
 def _built_and_tested(folder: Path, python: str, least: dict[str, str]) -> dict[str, Any]:
     _run(folder, python, "-m", "venv", "lowest")
     tools = folder / "lowest" / "bin"
+    watch(next((folder / "lowest" / "lib").glob("*/site-packages")))
     pip = str(tools / "pip"), "--quiet", "--disable-pip-version-check"
     _run(folder, *pip, "install", "--only-binary", ":all:", *(f"{name}=={floor}" for name, floor in least.items()))
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from gallery import CITIES, FOLDER, PLANTED, ROOT, digest, drawn, listed, spoilt, text, written
 
-COVERS = ("dpfast", "csrc", "tests/gallery.py")
 # By the page's check, by its ledger, or by dpfast, which refuses noise for less than a unit adds.
 FOUND = "AssertionError", "BudgetExhausted", "ParameterError"
 

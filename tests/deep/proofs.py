@@ -21,8 +21,6 @@ from proofs import PROOFS
 
 from deep.record import ROOT
 
-COVERS = ("csrc", "dpfast/exact", "dpfast/privacy", "tests/proofs.py", "tests/csrc/test_proofs.py", "tests/csrc/test_bounds.py",
-          "tests/csrc/test_normal_bounds.py", "tests/privacy/test_exact.py", "tests/privacy/test_gaussian_privacy.py")  # fmt: skip
 SCRIPTS, BOUNDS = (
     "csrc/test_proofs.py",
     ("csrc/test_bounds.py", "csrc/test_normal_bounds.py", "privacy/test_exact.py", "privacy/test_gaussian_privacy.py"),

@@ -18,8 +18,6 @@ import dpfast
 from dpfast import OtherInputError, jobs
 from dpfast.jobs import tasks
 
-COVERS = ("dpfast/jobs", "dpfast/release/seal.py", "dpfast/release/key.py", "examples/with_ray.py", "tests/faulted.py")
-
 EXAMPLE = faulted.TESTS.parent / "examples" / "with_ray.py"
 FAULTS = ("shuffle", "stage", "before", "after", "numpy")  # faulted.Fault
 

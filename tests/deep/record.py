@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of the long checks: which exist, what they cover, and which are older than that."""
+"""The figures of the long checks: which exist, what their runs opened, and which are due again.
+
+docs/assurance/NAME.json has the figures, `opened`, the paths of the tree that the run opened, and
+`digest`, of what they held. A check is due once they hold something else. Those of a release, whose
+module has RELEASED, are due with a new version, and once what RELEASED names changes. A check with
+`cases` has a digest for each, and is due by the case.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from places import ROOT
 
@@ -17,7 +25,17 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ASSURANCE = ROOT / "docs" / "assurance"
-_MACHINERY = {"__init__", "__main__", "record"}
+_MACHINERY = {"__init__", "__main__", "opened", "record"}
+Tree = dict[str, str]  # path and what it holds, as git names it
+
+
+class Due(NamedTuple):
+    """A check that is due: the minutes that it took, and of these of what is due."""
+
+    name: str
+    minutes: float
+    why: str
+    cases: tuple[str, ...] = ()
 
 
 def names() -> list[str]:
@@ -33,35 +51,87 @@ def git(*arguments: str, root: Path = ROOT) -> str:
     return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def _paths(found: Any) -> list[str]:
-    return sorted({*found.COVERS, f"tests/deep/{found.__name__.rpartition('.')[2]}.py"})
-
-
-def covered(found: Any, root: Path = ROOT) -> str:
-    """A digest of the committed text of the covered files: names and contents."""
-    lines = git("ls-tree", "-r", "HEAD", "--", *_paths(found), root=root)
-    return hashlib.sha256(lines.encode()).hexdigest()
-
-
-def changed(found: Any, root: Path = ROOT) -> str:
-    """The covered files that differ from the commit, as git lists them."""
-    return git("status", "--porcelain", "--", *_paths(found), root=root)
-
-
 def commit(root: Path = ROOT) -> str:
     return git("rev-parse", "HEAD", root=root)
 
 
-def old(root: Path = ROOT) -> list[str]:
-    """A line for each check that was never run whole, or whose files have changed since."""
-    lines = []
+def tree(root: Path = ROOT) -> Tree:
+    """The committed files."""
+    lines = git("ls-tree", "-r", "HEAD", root=root).splitlines()
+    return {path: what.split()[2] for what, _, path in (line.partition("\t") for line in lines)}
+
+
+def digest(paths: Iterable[str], files: Tree) -> str:
+    """What the paths hold, or which files lie in those that end with a slash, as one text."""
+    held = {
+        path: sorted(n for n in files if n.startswith(path)) if path.endswith("/") else files.get(path)
+        for path in paths
+    }
+    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def of_a_release(found: ModuleType, files: Tree, root: Path) -> str:
+    """A digest of the version, and of what is tried again before there is another one."""
+    version = re.findall(r'^version = "(.+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)
+    return digest([path for path in files if path.startswith(found.RELEASED)], files) + f" of {version[0]}"
+
+
+def due(root: Path = ROOT) -> list[Due]:
+    """The checks that were never run whole, and those that are older than what they opened."""
+    files, found = tree(root), []
     for name in names():
-        figures = root / "docs" / "assurance" / f"{name}.json"
-        if not figures.is_file():
-            lines.append(f"docs/assurance: {name} was never run; .ci/deep {name} runs it")
-        elif json.loads(figures.read_text())["covers"] != covered(module(name), root):
-            lines.append(f"docs/assurance: {name} is older than the files it covers; .ci/deep {name} runs it again")
-    return lines
+        check, kept = module(name), record(name, root)
+        minutes = kept.get("minutes", 0.0)
+        if hasattr(check, "cases"):
+            now, then = cases(check, files, root), kept.get("cases", {})
+            if changed := tuple(case for case in now if then.get(case) != now[case]):
+                part = len(changed) / len(now)
+                found.append(Due(name, minutes * part, f"{len(changed)} of {len(now)} cases", changed))
+        elif hasattr(check, "RELEASED"):
+            if kept.get("digest") != of_a_release(check, files, root):
+                found.append(Due(name, minutes, "not run for this version"))
+        elif "opened" not in kept:
+            found.append(Due(name, minutes, "never run"))
+        elif kept["digest"] != digest(kept["opened"], files):
+            found.append(Due(name, minutes, "older than what it opened"))
+    return found
+
+
+def cases(check: ModuleType, files: Tree, root: Path) -> dict[str, str]:
+    """A digest for each case of what it depends on."""
+    return {case: digest(paths, files) for case, paths in check.cases(root).items()}
+
+
+def record(name: str, root: Path = ROOT) -> dict[str, Any]:
+    """What the last run left; nothing before the first."""
+    place = root / "docs" / "assurance" / f"{name}.json"
+    found: dict[str, Any] = json.loads(place.read_text()) if place.is_file() else {}
+    return found
+
+
+def rooms(root: Path = ROOT) -> dict[str, float]:
+    """The minutes of what is due where one file of a room changes: of the dearest file."""
+    files, most = tree(root), dict[str, float]()
+    dear = dict.fromkeys(files, 0.0)
+    for name in names():
+        check, kept = module(name), record(name, root)
+        if hasattr(check, "cases"):
+            every = check.cases(root)
+            shares = [(path, 1 / len(every)) for paths in every.values() for path in paths]
+        else:
+            touched = (
+                [f for f in files if f.startswith(check.RELEASED)]
+                if hasattr(check, "RELEASED")
+                else kept.get("opened", [])
+            )
+            shares = [(path, 1.0) for path in touched]
+        for path, share in shares:
+            if path in dear:
+                dear[path] += share * kept.get("minutes", 0.0)
+    for path, minutes in dear.items():
+        room = "/".join(Path(path).parts[:-1][:2]) or path
+        most[room] = max(most.get(room, 0.0), minutes)
+    return {room: minutes for room, minutes in most.items() if minutes}
 
 
 def show(line: str) -> None:

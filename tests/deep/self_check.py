@@ -17,7 +17,6 @@ from miscompiled import FUSED, PLAIN, SPOILT, Spoilt, build, found_by_the_self_c
 
 from dpfast import _native
 
-COVERS = ("csrc", "tests/miscompiled.py")
 LEAST = Fraction(95, 100)  # so many are noticed on each instruction set, or the check fails
 FEW = {"an undecided acceptance goes on to the next candidate", "one refined real has two steps for one"}
 

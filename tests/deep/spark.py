@@ -24,16 +24,6 @@ from places import TESTS
 from dpfast import FileError, KeyReuseError, jobs
 from dpfast.jobs import verbs
 
-COVERS = (
-    "dpfast/adapters/spark.py",
-    "dpfast/jobs",
-    "dpfast/release/seal.py",
-    "dpfast/release/key.py",
-    "tests/faulted.py",
-    "tests/on_spark.py",
-    "tests/visits.py",
-)
-
 PORT = 17_077
 ROOM = (1024, 1536, 2400)  # KiB of a disk: of no domain, of no stage, of no output
 # Each row: a fault of on_spark.Fault, and the kind of release.

@@ -25,8 +25,6 @@ from call_times import leak, on_a_quiet_machine, sizes, timed
 from deep.record import show
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric
 
-COVERS = ("csrc", "dpfast/_native.py", "dpfast/mechanisms", "dpfast/release", "tests/call_times.py")
-
 MECHANISMS = [DiscreteLaplace(1, scale) for scale in (10, 10**6, 10**12)]
 MECHANISMS += [DiscreteGaussian(10), DiscreteGaussian(1000), Laplace(1, 1), Gaussian(1), OneSidedGeometric(1, 10)]
 RANKED = 60_000  # calls, at least, in the figures of rank and guess

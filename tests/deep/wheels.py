@@ -16,7 +16,7 @@ from typing import Any
 
 from places import ROOT
 
-COVERS = ("packaging", "pyproject.toml", "setup.py", "csrc", "dpfast")
+RELEASED = ("csrc/", "packaging/", "pyproject.toml", "setup.py")
 SCRIPT = ROOT / "packaging" / "wheels.sh"
 
 

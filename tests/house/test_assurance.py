@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-from pathlib import Path
 
 import assurance_page
 import pytest
@@ -47,41 +45,6 @@ def test_a_changed_figure_changes_the_page(tmp_path) -> None:
 def test_figures_of_other_checks_are_listed_by_name() -> None:
     assert assurance_page.listed({"proofs": 7, "names": ["a", "b"], "more": {}}) == "proofs: 7, names: 2"
     assert assurance_page.listed({"planes": {}, "visits": {}}) == "2: planes, visits"
-
-
-class _Check:
-    __name__ = "deep.example"
-    COVERS = ("covered.txt",)
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    def git(*arguments: str) -> None:
-        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
-
-    git("init", "-q")
-    (tmp_path / "covered.txt").write_text("one")
-    (tmp_path / "other.txt").write_text("one")
-    git("add", ".")
-    git("commit", "-q", "-m", "one")
-    return tmp_path
-
-
-def test_figures_are_old_once_a_covered_file_changes(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never run, run, another file changed, a covered file changed: old, new, new, old."""
-    monkeypatch.setattr(record, "names", lambda: ["example"])
-    monkeypatch.setattr(record, "module", lambda _name: _Check())
-    assert "never run" in record.old(checkout)[0]
-    folder = checkout / "docs" / "assurance"
-    folder.mkdir(parents=True)
-    (folder / "example.json").write_text(json.dumps({"covers": record.covered(_Check(), checkout)}))
-    assert record.old(checkout) == []
-    for name, lines in (("other.txt", 0), ("covered.txt", 1)):
-        (checkout / name).write_text("two")
-        assert bool(record.changed(_Check(), checkout)) is (lines == 1)
-        record.git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qam", "two", root=checkout)
-        assert len(record.old(checkout)) == lines
 
 
 def test_a_suite_whose_workers_are_not_measured_is_no_figure() -> None:

@@ -29,7 +29,7 @@ LONGEST = 300  # seconds of one build or run of tests; on a machine at rest none
 LONGEST_OF_ALL = 1800  # and of a run of the README's tests
 NONE_CHOSEN, STOPPED = 5, 2  # how pytest ends when its marks leave nothing; and with workers at the first failure
 ALL, FAST, SLOW = "not timing", "not slow and not timing", "slow and not timing"  # which tests may notice
-_MACHINERY = {"__init__", "__main__", "drawn", "mutant", "runner"}
+_MACHINERY = {"__init__", "__main__", "depends", "drawn", "mutant", "runner"}
 
 
 def listed() -> list[Mutant]:

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A long check is due once something that its run opened is another; planted changes show it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from deep import opened, record
+from mutation.depends import paths
+from mutation.mutant import Mutant
+
+TREE = {
+    "check.py": """
+        import multiprocessing, os, shutil, subprocess, sys, tempfile
+        import worker
+
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                pool.apply(worker.work)
+            with tempfile.TemporaryDirectory() as copy:
+                shutil.copytree("vectors", copy + "/vectors")
+                subprocess.run([sys.executable, "-c", "open('vectors/golden').read()"], cwd=copy, check=True)
+            subprocess.run(["true", "csrc/main.c"], check=True)
+            os.listdir("laws")
+        """,
+    "worker.py": """
+        def work():
+            import late
+        """,
+    "late.py": "", "never.py": "", "laws/one.py": "", "vectors/golden": "", "csrc/main.c": '#include "law.h"\n',
+    "csrc/law.h": '#include "ground.h"\n', "csrc/ground.h": "", "csrc/other.h": "", "pyproject.toml": 'version = "1"\n',
+    "tests/conftest.py": "", "tests/law/test_law.py": "import laws.one\nimport helper\n", "tests/helper.py": "",
+    "tests/law/test_other.py": "",
+}  # fmt: skip
+# What is changed or new, and whether the check that ran, one of a release, and a mutant are due.
+CHANGES = {
+    "check.py": "run", "worker.py": "run", "late.py": "run", "vectors/golden": "run", "laws/two.py": "run", "never.py": "",
+    "csrc/main.c": "run release", "csrc/law.h": "run release", "csrc/ground.h": "run release", "csrc/other.h": "release",
+    "pyproject.toml": "release", "laws/one.py": "mutant", "tests/law/test_law.py": "mutant", "tests/helper.py": "mutant",
+    "tests/conftest.py": "mutant", "tests/law/test_other.py": "",
+}  # fmt: skip
+MUTANT = Mutant("a law is another", "laws/one.py", "", "x", "test_law.py -k one")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A tree, and what the check in it opened, by a Python that watches."""
+    root, home = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("python")
+    for name, text in TREE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("\n".join(line[8:] if text[0] == "\n" else line for line in text.splitlines()))
+    record.git("init", "-q", root=root)
+    commit(root)
+    venv.create(home, symlinks=True)
+    opened.watch(Path(sysconfig.get_path("purelib", vars={"base": str(home)})))
+    return root, opened.opened([str(home / "bin" / "python"), "check.py"], root, set(record.tree(root)))
+
+
+def commit(root: Path) -> None:
+    record.git("add", ".", root=root)
+    record.git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "a change", root=root)
+
+
+def test_what_a_run_opens_is_noted(ran: tuple[Path, list[str]]) -> None:
+    """By a child, by a worker, in a copy; included files; a folder that it lists."""
+    c_files = ["csrc/ground.h", "csrc/law.h", "csrc/main.c"]
+    assert ran[1] == ["check.py", *c_files, "late.py", "laws/", "vectors/", "vectors/golden", "worker.py"]
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_what_changed_makes_due_what_depends_on_it(
+    changed: str, ran: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, read = ran
+    checks = {
+        "mutant": SimpleNamespace(cases=lambda root: {"one": paths(MUTANT, root)}),
+        "release": SimpleNamespace(RELEASED=("csrc/",)),
+        "run": SimpleNamespace(),
+    }
+    monkeypatch.setattr(record, "names", lambda: list(checks))
+    monkeypatch.setattr(record, "module", lambda name: checks[name])
+    files = record.tree(root)
+    kept = {
+        "mutant": {"cases": record.cases(checks["mutant"], files, root)},
+        "release": {"digest": record.of_a_release(checks["release"], files, root)},
+        "run": {"opened": read, "digest": record.digest(read, files)},
+    }
+    monkeypatch.setattr(record, "record", lambda name, _root: kept.get(name, {}))
+    assert record.due(root) == []
+    text = (root / changed).read_text() if (root / changed).exists() else ""
+    (root / changed).write_text('version = "2"\n' if changed == "pyproject.toml" else f"{text}\n")
+    try:
+        commit(root)
+        assert sorted(due.name for due in record.due(root)) == sorted(CHANGES[changed].split())
+    finally:
+        record.git("reset", "-q", "--hard", "HEAD~1", root=root)
+    kept.clear()
+    assert [due.name for due in record.due(root)] == list(checks)
+
+
+def test_a_command_that_fails_opens_nothing(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        opened.opened([sys.executable, "-c", "raise SystemExit(3)"], tmp_path, set())
+
+
+def test_records_name_files(tmp_path: Path) -> None:
+    """What lies in docs/assurance is read by the program that lists what is due."""
+    (tmp_path / "docs" / "assurance").mkdir(parents=True)
+    (tmp_path / "docs" / "assurance" / "kills.json").write_text(json.dumps({"minutes": 2}))
+    assert record.record("kills", tmp_path) == {"minutes": 2}
+    assert record.record("proofs", tmp_path) == {}
