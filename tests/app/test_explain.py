@@ -189,7 +189,12 @@ ANY_SIZE = [
 @pytest.mark.parametrize(
     ("options", "picture", "name"),
     [
-        *((options, "noise", "noise.SVG") for options in ANY_WIDTH),
+        *((options, "noise", "noise.SVG") for options in ANY_WIDTH[::3]),
+        *(
+            pytest.param(options, "noise", "noise.SVG", marks=pytest.mark.slow)
+            for at, options in enumerate(ANY_WIDTH)
+            if at % 3
+        ),
         *((options, "noise", "noise.png") for options in ANY_WIDTH[-4:]),
         *((options, picture, f"{picture}.svg") for options in ANY_SIZE for picture in ("posterior", "loss")),
         *(([*options, "--releases", "3"], "costs", "costs.svg") for options in ANY_SIZE if options != MANY_LOSSES),
