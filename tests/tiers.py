@@ -210,6 +210,35 @@ def tier(plan: Plan, name: int, bits: int, planted: np.ndarray, isa: int) -> tup
     return found, decided.astype(bool)
 
 
+class Cells:
+    """Planted digits, and the outcome of each whole cell, or None.
+
+    prefixes: `bits` digits of U each; angles: 128 of the Gaussian's. fields: of PLANTED.
+    """
+
+    def __init__(
+        self,
+        bits: int,
+        prefixes: Sequence[int],
+        truth: Sequence[int | None],
+        angles: Sequence[int] | None = None,
+        **fields: Any,
+    ) -> None:
+        self.bits, self.planted = bits, np.zeros(len(prefixes), PLANTED)
+        words = [(u, 0) if bits <= 64 else divmod(u << (128 - bits), 2**64) for u in prefixes]
+        turns = [divmod(angle, 2**64) for angle in angles or [0] * len(words)]
+        self.planted["digits"] = np.hstack([np.array(each, np.uint64).reshape(-1, 2) for each in (words, turns)])
+        for name, values in fields.items():
+            self.planted[name] = values
+        self.right = np.array([[(k or 0) % 2**64, (k or 0) >> 64 & 2**64 - 1] for k in truth], np.uint64)
+        self.none = np.array([k is None for k in truth])
+
+    def tried(self, plan: Plan, name: int, isa: int) -> tuple[int, int]:
+        """How many a tier decides, and how many of these not as the law has it."""
+        found, sure = tier(plan, name, self.bits, self.planted, isa)
+        return int(sure.sum()), int((sure & (self.none | (found != self.right).any(1))).sum())
+
+
 accept_below, rejects, candidates = (
     attrgetter(f"_plan.normal.{name}") for name in ("accept_below", "rejects", "candidates")
 )  # a plan's

@@ -98,12 +98,16 @@ def test_a_rho_beyond_use_is_called_so(capsys) -> None:
     assert "so large a rho promises next to nothing" in explain(capsys, *DG, "--sigma", "0.001", *ONE_CELL)[0]
 
 
-@pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(
-    ("picture", "most"),
+    ("picture", "most", "name"),
     [
-        *(("noise", 0.5), ("posterior", 0.6), ("loss", 0.6)),
-        pytest.param("costs --releases 30", 0.6, marks=pytest.mark.slow),
+        *(("noise", 0.5, name) for name in NAMED),
+        *(
+            pytest.param(picture, 0.6, name, marks=[pytest.mark.slow] * (name not in {"discrete-laplace", "gaussian"}))
+            for picture in ("posterior", "loss")
+            for name in NAMED
+        ),
+        *(pytest.param("costs --releases 30", 0.6, name, marks=pytest.mark.slow) for name in NAMED),
     ],
 )
 def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
@@ -189,7 +193,12 @@ ANY_SIZE = [
 @pytest.mark.parametrize(
     ("options", "picture", "name"),
     [
-        *((options, "noise", "noise.SVG") for options in ANY_WIDTH),
+        *((options, "noise", "noise.SVG") for options in ANY_WIDTH[::3]),
+        *(
+            pytest.param(options, "noise", "noise.SVG", marks=pytest.mark.slow)
+            for at, options in enumerate(ANY_WIDTH)
+            if at % 3
+        ),
         *((options, "noise", "noise.png") for options in ANY_WIDTH[-4:]),
         *((options, picture, f"{picture}.svg") for options in ANY_SIZE for picture in ("posterior", "loss")),
         *(([*options, "--releases", "3"], "costs", "costs.svg") for options in ANY_SIZE if options != MANY_LOSSES),

@@ -30,6 +30,7 @@ ROWS = 2400
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet", "--missing", "0"]
 REAL = ["--mechanism", "laplace", "--epsilon", "1", "--l0", "1", "--linf", "1", "--quiet"]
 REAL += ["--missing", "0", "--clamp", "-1", "1"]
+AS_WELL = {".tsv.gz", ".jsonl.zst", ".feather", ".npz"}  # each beside one that is read the same way
 INS = [".csv", ".tsv.gz", ".jsonl", ".jsonl.zst", "", ".parquet", ".arrow", ".feather", ".npy", ".npz"]
 OUTS = [".csv", ".tsv.gz", ".csv.zst", ".jsonl", ".jsonl.gz", ".parquet", ".arrow", ".feather"]
 
@@ -87,7 +88,7 @@ def write(path: Path, numbers: list[Any], rows: int) -> Path:
 
 
 @pytest.mark.usefixtures("stubbed")
-@pytest.mark.parametrize("start", INS)
+@pytest.mark.parametrize("start", [pytest.param(start, marks=[pytest.mark.slow] * (start in AS_WELL)) for start in INS])
 @pytest.mark.parametrize(
     ("law", "neighbours"),
     [pytest.param(LAW, COUNTS, id="counts"), pytest.param(REAL, REALS, id="reals", marks=pytest.mark.slow)],

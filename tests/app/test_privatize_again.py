@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,19 +22,21 @@ from table_files import read, store
 
 import dpfast
 from dpfast.cli import main
-from dpfast.tables import array_file, csv_text, files, streams
+from dpfast.release import blocks, seal
+from dpfast.tables import array_file, csv_text, drawn, files, groups, in_blocks, streams
 
 ENDS = [".csv", ".parquet", ".arrow", ".npy"]
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]
-ROWS = 150_000  # three blocks, the last one shorter
+BLOCK = 4096  # rows of a block and of a group, for all but the tests of `whole`
+ROWS = 9_375  # three blocks, the last one shorter
 LABEL = "visits 2026-11"
 
 
 class Release:
     """A folder with an input, a key and a ledger, and the command that is tried again."""
 
-    def __init__(self, folder: Path, end: str = ".csv", *, columns: tuple[str, ...] = ("n",)) -> None:
-        self.folder, self.end = folder, end
+    def __init__(self, folder: Path, end: str = ".csv", *, columns: tuple[str, ...] = ("n",), rows: int = ROWS) -> None:
+        self.folder, self.end, self.rows = folder, end, rows
         self.source, self.out = folder / f"in{end}", folder / f"out{end}"
         self.key, self.ledger = folder / "visits.key", folder / "budget.db"
         self.chosen = [] if end == ".npy" else [word for name in columns for word in ("--column", name)]
@@ -46,8 +48,8 @@ class Release:
 
     def write(self, change: Callable[[dict[str, np.ndarray]], object] = dict) -> None:
         """The input: a count that is noised, another, and a name."""
-        n = np.arange(ROWS) * 7919
-        columns = {"n": n, "m": n.copy(), "name": np.array([f"{i:06}" for i in range(ROWS)], object)}
+        n = np.arange(self.rows) * 7919
+        columns = {"n": n, "m": n.copy(), "name": np.array([f"{i:06}" for i in range(self.rows)], object)}
         change(columns)
         if self.end == ".npy":
             np.save(self.source, columns["n"])
@@ -55,7 +57,7 @@ class Release:
             rows = zip(columns["n"].tolist(), columns["m"].tolist(), columns["name"], strict=True)
             self.source.write_text("n,m,name\n" + "".join(f"{n},{m},{name}\n" for n, m, name in rows))
         else:
-            store(pa.table(columns), self.source, rows=40_000)
+            store(pa.table(columns), self.source, rows=4 * self.rows // 15)
 
     def command(self, *options: object, verb: str = "privatize") -> list[str]:
         return [verb, str(self.source), str(self.out), *self.chosen, *LAW, *self.keyed, *map(str, options)]
@@ -83,6 +85,22 @@ def ledger_charge(entry: object) -> bool:
     return "refused" not in getattr(entry, "parameters", {})
 
 
+@pytest.fixture(scope="module")
+def whole() -> int:
+    """Blocks and groups as they are, and so many rows: three blocks, the last one shorter."""
+    return 150_000
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else three blocks of a file are some megabytes."""
+    if "whole" not in request.fixturenames:
+        for module in (blocks, seal, in_blocks, drawn):
+            monkeypatch.setattr(module, "BLOCK", BLOCK)
+        monkeypatch.setattr(blocks._Each, "unit", BLOCK)
+        monkeypatch.setattr(groups, "ROWS", BLOCK)
+
+
 @pytest.fixture
 def release(tmp_path: Path) -> Release:
     return Release(tmp_path)
@@ -101,9 +119,9 @@ def failed(capsys: pytest.CaptureFixture[str], code: int, match: str, *, expecte
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_second_run_gives_the_same_bytes_for_one_charge(tmp_path, end) -> None:
+def test_a_second_run_gives_the_same_bytes_for_one_charge(tmp_path, whole, end) -> None:
     """After OUT was lost; with one thread and with two."""
-    release, made = Release(tmp_path, end), []
+    release, made = Release(tmp_path, end, rows=whole), []
     for options in ([], ["--resume", "--threads", 1], ["--resume", "--threads", 2]):
         assert release.run(*options) == 0
         made.append(release.bytes())
@@ -113,9 +131,9 @@ def test_a_second_run_gives_the_same_bytes_for_one_charge(tmp_path, end) -> None
     assert dpfast.Ledger(release.ledger).spent.epsilon == 1
 
 
-def test_the_noise_and_the_manifest(tmp_path) -> None:
+def test_the_noise_and_the_manifest(tmp_path, whole) -> None:
     """It has the law's distribution, and the manifest says what was released."""
-    release = Release(tmp_path, ".npy")
+    release = Release(tmp_path, ".npy", rows=whole)
     assert release.run() == 0
     noise = np.load(release.out) - np.load(release.source)
     # At scale 1, P(0) = 0.4621 and P(|X| > 40) = 2e-18 a cell; 150,000 cells, within 0.01 (7e-15).
@@ -123,14 +141,14 @@ def test_the_noise_and_the_manifest(tmp_path) -> None:
     assert abs((noise == 0).mean() - 0.4621) < 0.01
     manifest = json.loads(Path(f"{release.out}.json").read_text())["manifest"]
     assert manifest["columns"] == [{"name": "array", "mechanism": ["discrete_laplace", 1, 1, 1, 1]}]
-    assert (manifest["label"], manifest["kind"], manifest["size"]) == (LABEL, "table", [ROWS])
+    assert (manifest["label"], manifest["kind"], manifest["size"]) == (LABEL, "table", [whole])
 
 
 @pytest.mark.parametrize("end", [".csv", ".npy"])
 def test_pieces_do_not_matter(tmp_path, monkeypatch, end) -> None:
     """Other pieces, which cut blocks anywhere: the same bytes."""
     release, made = Release(tmp_path, end), []
-    for rows in (1 << 20, 50_001, 65_536):
+    for rows in (1 << 20, 3_001, BLOCK):
         monkeypatch.setattr(array_file, "ELEMENTS", rows)
         monkeypatch.setattr(csv_text, "BLOCK", 16 * rows)
         assert release.run("--resume") == 0
@@ -180,9 +198,9 @@ def test_bounds_are_free(release) -> None:
     assert release.charges == 1
 
 
-def test_columns_are_one_seal_in_the_order_of_the_file(tmp_path, capsys) -> None:
+def test_columns_are_one_seal_in_the_order_of_the_file(tmp_path, capsys, whole) -> None:
     """Columns of equal counts have noise of their own; a column less is another release."""
-    release = Release(tmp_path, columns=("n", "m"))
+    release = Release(tmp_path, columns=("n", "m"), rows=whole)
     assert release.run() == 0
     made = release.bytes()
     n, m = np.loadtxt(release.out, int, delimiter=",", skiprows=1, usecols=(0, 1)).T
@@ -306,7 +324,7 @@ def test_another_clamp_is_refused_whatever_the_cells_are(release, capsys, first,
 
 
 def one_count(columns: dict[str, np.ndarray]) -> None:
-    columns["n"][100_000] += 1
+    columns["n"][2 * ROWS // 3] += 1
 
 
 def two_names(columns: dict[str, np.ndarray]) -> None:
@@ -363,10 +381,10 @@ def test_another_release_under_the_label_is_refused(release, capsys, options, ma
     assert release.run() == 0
     release.remove()
     command = [word for word in release.command("--resume") if word not in LAW]
-    result = python("import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))", *command, *options)
-    assert result.returncode in {1, 2}
-    assert re.search(match, result.stderr), result.stderr
-    assert result.stderr.count("\n") == 1
+    assert main([*command, *options]) in {1, 2}
+    said = capsys.readouterr().err
+    assert re.search(match, said), said
+    assert said.count("\n") == 1
     assert (release.charges, release.out.exists()) == (1, False)
 
 
@@ -490,12 +508,12 @@ def rewritten(release: Release, when: str, change: Callable[[dict[str, np.ndarra
 def longer(columns: dict[str, np.ndarray]) -> None:
     """By whole blocks, and nothing before them is another."""
     for name, column in columns.items():
-        columns[name] = np.concatenate([column, column[: 3 * 65_536 - ROWS], column[:65_536]])
+        columns[name] = np.concatenate([column, column[: 3 * BLOCK - ROWS], column[:BLOCK]])
 
 
 def shorter(columns: dict[str, np.ndarray]) -> None:
     for name, column in columns.items():
-        columns[name] = column[:65_536]
+        columns[name] = column[:BLOCK]
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -506,8 +524,8 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, capsys, monkeypatch, e
     if end == ".npy" and change is two_names:
         pytest.skip("an array has no other cells")
     if end in {".npy", ".csv"}:
-        monkeypatch.setattr(array_file, "ELEMENTS", 65_536)
-        monkeypatch.setattr(csv_text, "BLOCK", 1 << 20)
+        monkeypatch.setattr(array_file, "ELEMENTS", BLOCK)
+        monkeypatch.setattr(csv_text, "BLOCK", 1 << 16)
     if end == ".npy" and change is longer:
         pytest.skip("what follows the array belongs to nobody")
     release = Release(tmp_path, end)
@@ -550,24 +568,18 @@ def test_other_cells_that_change_within_one_tick_of_the_clock(tmp_path, capsys, 
 # ------------------------------------------------------------------ a disk, and processes
 
 
-def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-
-
 @pytest.mark.parametrize("end", ENDS)
-def test_a_full_disk_and_then_room(tmp_path, end) -> None:
-    release = Release(tmp_path, end)
-    full = """
-        import resource, sys
-        from dpfast.cli import main
-        resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
-        sys.exit(main(sys.argv[1:]))
-    """
-    result = python(full, *release.command())
-    assert result.returncode == 1, result.stderr
+def test_a_full_disk_and_then_room(tmp_path, capsys, whole, end) -> None:
+    release = Release(tmp_path, end, rows=whole)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (whole, hard))
+    try:
+        assert release.run() == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert re.fullmatch(
-        "Error: cannot write .*: File too large; the charge in .* stays: --resume writes OUT .*\n", result.stderr
+        "Error: cannot write .*: File too large; the charge in .* stays: --resume writes OUT .*\n",
+        capsys.readouterr().err,
     )
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {release.source.name, "visits.key", "visits.key.head", "budget.db", "budget.db.lock"}
@@ -577,8 +589,9 @@ def test_a_full_disk_and_then_room(tmp_path, end) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_at_once(release) -> None:
+def test_two_processes_at_once(tmp_path, whole) -> None:
     """Both end well, with the same bytes, for one charge."""
+    release = Release(tmp_path, rows=whole)
     program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, *release.command("--resume")]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -621,7 +634,7 @@ def laid_out(path: Path, table: pa.Table, rows: int) -> None:
 
 @pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather"])
 @pytest.mark.slow
-def test_verify_of_an_output_that_another_version_laid_out(tmp_path, capsys, end) -> None:
+def test_verify_of_an_output_that_another_version_laid_out(tmp_path, capsys, whole, end) -> None:
     """Equal schemas and cells are enough, down to the bits of a NaN; nothing less is."""
     release, rows = Release(tmp_path, end), 70_002
     reals = np.where(np.arange(rows) % 2, np.nan, -0.0)
@@ -655,8 +668,9 @@ def test_verify_of_an_output_that_another_version_laid_out(tmp_path, capsys, end
 
 
 @pytest.mark.skipif(not Path("/usr/bin/unshare").exists(), reason="needs Linux's namespaces of mounts")
-def test_verify_where_nothing_can_be_written(release) -> None:
+def test_verify_where_nothing_can_be_written(tmp_path, whole) -> None:
     """It made its copy beside OUT; the ledger is read there, too."""
+    release = Release(tmp_path, rows=whole)
     assert release.run() == 0
     program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
     mounted = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'

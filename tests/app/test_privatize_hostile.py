@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fresh import Warm
 from table_files import store
 
 import dpfast
@@ -258,6 +259,13 @@ def test_an_archive_that_is_damaged_anywhere_says_so(capsys, method: int, name: 
 # ------------------------------------------------------------------ JSON lines
 
 
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    processes = Warm("import pyarrow.json\nfrom dpfast.cli import commands")
+    yield processes
+    processes.close()
+
+
 @pytest.mark.parametrize(
     ("line", "match"),
     [
@@ -272,12 +280,11 @@ def test_an_archive_that_is_damaged_anywhere_says_so(capsys, method: int, name: 
         ('{"}": \n' * 200_000, "must hold an object a line"),
     ],
 )
-def test_a_line_of_json_ends_no_process(line: str, match: str) -> None:
+def test_a_line_of_json_ends_no_process(warm: Warm, line: str, match: str) -> None:
     """Within pyarrow, null for an object and deep nesting are a segmentation fault."""
     Path("in.jsonl").write_text(f"{line}\n")
     program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, "privatize", "in.jsonl", "out.jsonl", *USUAL, *PAID]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = warm.run(program, "privatize", "in.jsonl", "out.jsonl", *USUAL, *PAID, folder=Path.cwd())
     assert ended.returncode == 1
     assert re.fullmatch(f"Error: .*{match}.*\n", ended.stderr), ended.stderr
     assert charges() == 0

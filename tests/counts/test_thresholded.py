@@ -315,7 +315,7 @@ CAPS = [(l0, linf, l1) for l0, linf in itertools.product((2, 3), (3, 4)) for l1 
     [
         pytest.param(1, "0.01", "add-remove", CAPS, marks=pytest.mark.slow),
         (4, "1e-5", "add-remove", CAPS[::3]),
-        (2, "1e-3", "substitution", CAPS[::4]),
+        pytest.param(2, "1e-3", "substitution", CAPS[::4], marks=pytest.mark.slow),
     ],
     ids=["one", "four", "substitution"],
 )

@@ -251,16 +251,10 @@ def digits(scale: Fraction, name: str) -> list[int]:
 
 
 @cache
-def inputs(scale: Fraction, name: str, bits: int) -> dict[int, int | None]:
+def inputs(scale: Fraction, name: str, bits: int) -> tiers.Cells:
     error = TIERS[name][2]
-    return planted(Law(scale), bits, lambda k: error(k, float(scale)), f"{scale} {name} {bits}")
-
-
-def wrong(plan: tiers.Plan, name: str, bits: int, cells: dict[int, int | None], isa: int) -> tuple[int, int]:
-    """How many cells are decided, and how many of these not as the law has it."""
-    found = plan.tier(TIERS[name][0], bits, list(cells), isa=isa)
-    decided = [(k, right) for k, right in zip(found, cells.values(), strict=True) if k is not None]
-    return len(decided), sum(k != right for k, right in decided)
+    cells = planted(Law(scale), bits, lambda k: error(k, float(scale)), f"{scale} {name} {bits}")
+    return tiers.Cells(bits, list(cells), list(cells.values()))
 
 
 @pytest.mark.parametrize("name", TIERS)
@@ -275,7 +269,7 @@ def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL)
             for mode in MODES:
                 for flush in (False, True):
                     with entered(host, mode, flush):
-                        decided[mode], errors = wrong(plan, name, bits, cells, isa)
+                        decided[mode], errors = cells.tried(plan, TIERS[name][0], isa)
                     assert errors == 0, f"{mode} {flush=} {bits=} {isa=}"
             if name == "integer":
                 assert len(set(decided.values())) == 1
@@ -313,5 +307,5 @@ def test_a_planted_defect_is_caught(
     errors = 0
     for mode in MODES:
         with entered(host, mode, flush=False):
-            errors += wrong(plan, name, bits, inputs(scale, name, bits), ISAS[-1])[1]
+            errors += inputs(scale, name, bits).tried(plan, TIERS[name][0], ISAS[-1])[1]
     assert errors > 0

@@ -32,7 +32,12 @@ def test_a_header_compiles_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "left_out"), [("laplace.h", "extended.h"), ("refine.h", "stream.h"), ("stream.h", "chacha.h")]
+    ("name", "left_out"),
+    [
+        pytest.param("laplace.h", "extended.h", marks=pytest.mark.slow),
+        pytest.param("refine.h", "stream.h", marks=pytest.mark.slow),
+        ("stream.h", "chacha.h"),
+    ],
 )
 def test_a_header_that_leans_on_others_is_found(tmp_path: Path, name: str, left_out: str) -> None:
     text = (CSRC / name).read_text()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import gc
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -41,7 +42,9 @@ def client() -> Iterator[Any]:
     from dask import config
 
     patience = {"distributed.deploy.lost-worker-timeout": "600s", "distributed.comm.timeouts.connect": "600s"}
-    with pytest.MonkeyPatch.context() as patched, config.set(patience):
+    forked = {"distributed.worker.multiprocessing-method": "forkserver"}  # workers come and go, and load nothing anew
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["distributed", "visits"])
+    with pytest.MonkeyPatch.context() as patched, config.set(patience | forked):
         patched.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]))
         patched.setenv("DASK_LOGGING__DISTRIBUTED", "debug")
         log = logging.getLogger("distributed")

@@ -40,7 +40,10 @@ def _loaded(path: Path) -> Any:
     return module
 
 
-archives = _loaded(ROOT / "packaging" / "archives.py")
+@pytest.fixture(scope="module")
+def archives() -> Any:
+    """The script; it loads what checks schemas, which takes seconds."""
+    return _loaded(ROOT / "packaging" / "archives.py")
 
 
 def _wheel(
@@ -84,7 +87,7 @@ def _x86_64() -> None:
         pytest.skip("the planted libraries are those of gcc on x86-64")
 
 
-def test_a_sound_wheel_has_no_fault(tmp_path: Path) -> None:
+def test_a_sound_wheel_has_no_fault(tmp_path: Path, archives: Any) -> None:
     assert archives.faults(_wheel(tmp_path), avoid=(str(tmp_path),)) == []
 
 
@@ -96,12 +99,14 @@ def test_a_sound_wheel_has_no_fault(tmp_path: Path) -> None:
         (("-shared", "-fPIC", "-Wl,-s", "-Wl,--build-id"), "no build ID"),
     ],
 )
-def test_an_unstripped_library_and_a_build_id_are_found(tmp_path: Path, flags: tuple[str, ...], says: str) -> None:
+def test_an_unstripped_library_and_a_build_id_are_found(
+    tmp_path: Path, archives: Any, flags: tuple[str, ...], says: str
+) -> None:
     [fault] = archives.faults(_wheel(tmp_path, *flags))
     assert says in fault
 
 
-def test_a_path_in_the_library_is_found(tmp_path: Path) -> None:
+def test_a_path_in_the_library_is_found(tmp_path: Path, archives: Any) -> None:
     """`__FILE__` names the folder of the build, unless the compiler maps it."""
     code = "const char *where(void) { return __FILE__; }"
     wheel = _wheel(tmp_path, code=code)
@@ -111,12 +116,12 @@ def test_a_path_in_the_library_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["dpfast/tests/test_x.py", "csrc/laplace.h", "dpfast/_dpf.c", "dpfast/a.pyc"])
-def test_a_file_that_a_wheel_has_no_use_for_is_found(tmp_path: Path, name: str) -> None:
+def test_a_file_that_a_wheel_has_no_use_for_is_found(tmp_path: Path, archives: Any, name: str) -> None:
     [fault] = archives.faults(_wheel(tmp_path, also={name: ""}))
     assert fault == f"{name} must not be in a wheel"
 
 
-def test_a_large_wheel_is_found(tmp_path: Path) -> None:
+def test_a_large_wheel_is_found(tmp_path: Path, archives: Any) -> None:
     wheel = _wheel(tmp_path)
     size = wheel.stat().st_size
     assert archives.faults(wheel, most=size) == []
@@ -124,7 +129,7 @@ def test_a_large_wheel_is_found(tmp_path: Path) -> None:
     assert f"must have at most {size - 1} bytes, got {size}" in fault
 
 
-def test_a_symbol_that_no_manylinux_allows_is_found(tmp_path: Path) -> None:
+def test_a_symbol_that_no_manylinux_allows_is_found(tmp_path: Path, archives: Any) -> None:
     """A library that wants a function of a glibc to come: version 2.99."""
     _needs_auditwheel()
     (tmp_path / "libc.c").write_text("void there(void) {}")
@@ -137,7 +142,7 @@ def test_a_symbol_that_no_manylinux_allows_is_found(tmp_path: Path) -> None:
         archives.tagged(wheel)
 
 
-def test_a_finished_wheel_is_the_same_whenever_and_wherever_it_was_made(tmp_path: Path) -> None:
+def test_a_finished_wheel_is_the_same_whenever_and_wherever_it_was_made(tmp_path: Path, archives: Any) -> None:
     """Other order, dates and modes before: equal bytes after, which pip's record describes."""
     _needs_auditwheel()
     first, second = _wheel(tmp_path / "a"), _wheel(tmp_path / "b")
@@ -163,7 +168,7 @@ def test_a_finished_wheel_is_the_same_whenever_and_wherever_it_was_made(tmp_path
     assert made["metadata"]["timestamp"].startswith("2023-11-14")
 
 
-def test_a_finished_sdist_has_no_owner_and_one_date(tmp_path: Path) -> None:
+def test_a_finished_sdist_has_no_owner_and_one_date(tmp_path: Path, archives: Any) -> None:
     found = []
     for umask, folder in ((0o022, tmp_path / "a"), (0o077, tmp_path / "b")):
         before = os.umask(umask)

@@ -9,12 +9,11 @@ prose.
 from __future__ import annotations
 
 import ast
-import io
 import keyword
 import re
-import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,16 +108,16 @@ class Text(NamedTuple):
 
 
 def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
+    return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
 def _masked(text: str, kept: list[tuple[int, int]]) -> str:
     """The text with spaces outside the spans."""
-    out, at = [], 0
+    out, at, blank = [], 0, _blank(text)
     for start, end in sorted(kept):
-        out += [_blank(text[at:start]), text[start:end]]
+        out += [blank[at:start], text[start:end]]
         at = max(at, end)
-    return "".join([*out, _blank(text[at:])])
+    return "".join([*out, blank[at:]])
 
 
 def _page(text: str) -> Text:
@@ -146,31 +145,45 @@ def _in_list(text: str, at: int) -> bool:
     return bool(re.match(r"\s*(?:[-*+]|\d+\.) ", text[:at].rpartition("\n\n")[2]))
 
 
+# A comment, a string or a name of Python, whichever begins first.
+TOKEN = re.compile(
+    r"""(?P<comment>\#[^\n]*)
+    | (?<!\w)(?i:[rbfu]{0,2})(?: \"{3}(?:[^\\]|\\.)*?\"{3} | \'{3}(?:[^\\]|\\.)*?\'{3}
+        | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
+    | (?<!\w)(?P<name>[^\W\d]\w*)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """A module and its statements, within others too."""
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            nodes += getattr(node, block, ())
+    yield from nodes
+
+
 def _python(text: str) -> Text:
-    tree = ast.parse(text)
     starts = [0, *(m.end() for m in re.finditer("\n", text))]
-    raw = text.encode()  # columns of ast count bytes
-
-    def place(line: int, column: int) -> int:
-        return starts[line - 1] + column
-
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    bodies = [node.body[0] for node in ast.walk(tree) if isinstance(node, documented) and node.body]
+    bodies = [node.body[0] for node in _statements(ast.parse(text)) if isinstance(node, documented) and node.body]
     constants = [b.value for b in bodies if isinstance(b, ast.Expr) and isinstance(b.value, ast.Constant)]
     docs = [constant for constant in constants if isinstance(constant.value, str)]
     lines, split = {}, text.split("\n")
     prose, names = [], []
     for doc in docs:
-        prose.append((place(doc.lineno, doc.col_offset), place(doc.end_lineno, len(split[doc.end_lineno - 1]))))
+        end = starts[doc.end_lineno - 1] + len(split[doc.end_lineno - 1])
+        prose.append((starts[doc.lineno - 1] + doc.col_offset, end))
         lines.update(_documented(split, doc))
-    for token in tokenize.generate_tokens(io.StringIO(raw.decode()).readline):
-        span = place(*token.start), place(*token.end)
-        if token.type == tokenize.COMMENT:
-            prose.append(span)
-            if not token.line[: token.start[1]].strip():
-                lines[token.start[0]] = split[token.start[0] - 1]
-        elif token.type == tokenize.NAME and not keyword.iskeyword(token.string):
-            names.append(span)
+    for token in TOKEN.finditer(text):
+        if token.lastgroup == "comment":
+            prose.append(token.span())
+            n = bisect_right(starts, token.start())
+            if not text[starts[n - 1] : token.start()].strip():
+                lines[n] = split[n - 1]
+        elif token.lastgroup == "name" and not keyword.iskeyword(token.group()):
+            names.append(token.span())
     wrapped = [(n, line) for n, line in sorted(lines.items()) if not line.strip().startswith("|")]
     return Text(_masked(text, prose).replace("#", " "), _masked(text, names), wrapped)
 
@@ -219,15 +232,21 @@ def _within(path: str, rooms: tuple[str, ...]) -> bool:
     return any(not room or path == room or path.startswith(f"{room}/") for room in rooms)
 
 
+@cache
+def _any_of(terms: tuple[Term, ...], place: str) -> re.Pattern[str]:
+    """Finds a form of any of these terms that may not stand in this place."""
+    patterns = [term.pattern(place) for term in terms if place in term.places]
+    return re.compile("|".join(f"(?{'i' * bool(each.flags & re.IGNORECASE)}:{each.pattern})" for each in patterns))
+
+
 def words(path: str, text: str) -> Iterator[tuple[str, str]]:
     """The house words of a file: which, and what a message says of it."""
-    read = _read(path, text)
-    # Most terms are nowhere in a file, so they are first looked for without what is masked.
+    read, terms = _read(path, text), tuple(term for term in TERMS if _within(path, term.rooms))
+    # Most terms are nowhere in a file, so all are first looked for at once, without what is masked.
     squeezed = {"prose": " ".join(read.prose.split()), "names": " ".join(sorted(set(read.names.split())))}
-    for term in TERMS:
-        if not _within(path, term.rooms):
-            continue
-        for place in term.places:
+    there = {place for place, of in squeezed.items() if _any_of(terms, place).search(of)}
+    for term in terms:
+        for place in there.intersection(term.places):
             of, pattern = getattr(read, place), term.pattern(place)
             for found in pattern.finditer(of) if pattern.search(squeezed[place]) else ():
                 line = of.count("\n", 0, found.end()) + 1

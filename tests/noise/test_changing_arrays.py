@@ -247,8 +247,14 @@ def written(values: np.ndarray, contents: tuple[Any, Any]) -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-@pytest.mark.parametrize("constant_work", [False, True])
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize(
+    ("name", "constant_work"),
+    [
+        pytest.param(name, way, marks=[pytest.mark.slow] * (name == "real, two limbs" and way))  # below, it is NaN
+        for name in WRITTEN
+        for way in (False, True)
+    ],
+)
 def test_a_second_thread_writes_the_values(name, constant_work) -> None:
     """Each result is that of a value that stood there, with the draw's own noise.
 

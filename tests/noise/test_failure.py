@@ -632,6 +632,7 @@ def test_an_install_that_cannot_be_written(kernels, least, home, tmp_path) -> No
     assert second[3].startswith(str(home))
 
 
+@pytest.mark.slow
 def test_no_place_to_write_at_all(home) -> None:
     """Nor in the user's folder: compiled in every process, and nothing else changes."""
     places = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/cache", "NUMBA_CACHE_DIR": None}

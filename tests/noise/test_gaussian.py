@@ -141,24 +141,17 @@ def inputs(ratio: Fraction, name: str, short: bool) -> list[tuple[Point, int | N
 
 
 @cache
-def calls(ratio: Fraction, name: str, short: bool) -> list[tuple[float, bool, list[int], list[int], list[int | None]]]:
-    """The same by what one call of a tier shares."""
-    found: dict[tuple[float, bool], tuple[list[int], list[int], list[int | None]]] = {}
-    for point, truth in inputs(ratio, name, short):
-        group = found.setdefault((point.offset, point.sine), ([], [], []))
-        for row, value in zip(group, (*point.words(short), truth), strict=True):
-            row.append(value)
-    return [(*key, *group) for key, group in found.items()]
+def cells(ratio: Fraction, name: str, short: bool) -> tiers.Cells:
+    """The same as a tier takes them."""
+    points, truths = zip(*inputs(ratio, name, short), strict=True)
+    prefixes, angles = zip(*(point.words(short) for point in points), strict=True)
+    offset, sine = [point.offset for point in points], [point.sine for point in points]
+    return tiers.Cells(128, prefixes, truths, angles, offset=offset, sine=sine)
 
 
 def wrong(plan: tiers.Plan, ratio: Fraction, name: str, short: bool, isa: int) -> tuple[int, int]:
     """How many points are decided, and how many of these not as the law has it."""
-    decided = errors = 0
-    for offset, sine, prefixes, angles, truths in calls(ratio, name, short):
-        found = plan.tier(TIERS[name], 128, prefixes, angles=angles, offset=offset, sine=sine, isa=isa)
-        decided += sum(k is not None for k in found)
-        errors += sum(k is not None and k != right for k, right in zip(found, truths, strict=True))
-    return decided, errors
+    return cells(ratio, name, short).tried(plan, TIERS[name], isa)
 
 
 def made(ratio: Fraction, short: bool, **changed: float) -> tiers.Plan:

@@ -93,19 +93,13 @@ class Cells:
     """Planted digits, and the outcome of each whole cell, or None."""
 
     def __init__(self, bits: int, rows: list[Row], truth: list[int | None]) -> None:
-        self.bits, self.rows, self.truth = bits, rows, truth
-        self.planted = np.zeros(len(rows), tiers.PLANTED)
-        for at, row in zip(self.planted, rows, strict=True):
-            aligned = row.prefix << (128 - bits)
-            at["digits"][:2] = (row.prefix, 0) if bits <= 64 else (aligned >> 64, aligned % 2**64)
-            at["offset"], at["negative"] = row.offset, row.negative
-        self.right = np.array([[(k or 0) % 2**64, (k or 0) >> 64 & 2**64 - 1] for k in truth], np.uint64)
-        self.none = np.array([k is None for k in truth])
+        self.rows, self.truth = rows, truth
+        prefixes, negative, offset = zip(*rows, strict=True)
+        self.cells = tiers.Cells(bits, prefixes, truth, negative=negative, offset=offset)
 
     def tried(self, plan: tiers.Plan, name: str, isa: int) -> tuple[int, int]:
         """How many the tier decides, and how many of these not as the law has it."""
-        found, sure = tiers.tier(plan, TIERS[name][0], self.bits, self.planted, isa)
-        return int(sure.sum()), int((sure & (self.none | (found != self.right).any(1))).sum())
+        return self.cells.tried(plan, TIERS[name][0], isa)
 
 
 def begins(rng: random.Random, ratio: Fraction) -> list[float]:

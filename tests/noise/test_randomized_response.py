@@ -214,9 +214,9 @@ def epsilon_of(law: list[list[mpmath.mpf]], n: int, delta: float) -> float:
 @pytest.mark.parametrize(
     ("mechanism", "law", "expected"),
     [
-        (RandomizedResponse(1, 2), lambda: of_truths(Fraction(1), 2)[0:2], 47.6494),
-        (RandomizedResponse(1, 10), lambda: of_truths(Fraction(1), 10), 24.9610),
-        (RandomizedResponse(1, 100), lambda: of_truths(Fraction(1), 100), 8.8220),
+        pytest.param(RandomizedResponse(1, 2), lambda: of_truths(Fraction(1), 2)[0:2], 47.6494, marks=pytest.mark.slow),
+        pytest.param(RandomizedResponse(1, 10), lambda: of_truths(Fraction(1), 10), 24.9610, marks=pytest.mark.slow),
+        pytest.param(RandomizedResponse(1, 100), lambda: of_truths(Fraction(1), 100), 8.8220, marks=pytest.mark.slow),
         (RandomizedResponse(Fraction(1, 30), 10), lambda: of_truths(Fraction(1, 30), 10), 0.4308),
     ],
     ids=lambda each: str(each) if isinstance(each, RandomizedResponse) else "",

@@ -503,8 +503,8 @@ def test_what_k_picks_spend() -> None:
 @pytest.mark.parametrize("kind", [np.int64, np.float64])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_k_best_follow_the_law(mechanism, kind, scores) -> None:
-    """Two of three in their order; false alarm 1e-9. The law of scores turned about is refused."""
-    law, n = TOP[PermuteAndFlip if kind is np.float64 and mechanism is NoisyMax else mechanism], 3000
+    """Two of three in order; false alarm below 1e-7. The law of scores turned about is refused."""
+    law, n = TOP[PermuteAndFlip if kind is np.float64 and mechanism is NoisyMax else mechanism], 1500
     made, places = mechanism(2, 1), {order: i for i, order in enumerate(orders(3, 2))}
     found = [places[tuple(made.select(np.array(scores, kind), k=2).tolist())] for _ in range(n)]
     for of, least, most in ((scores, ALARM, 1), (scores[::-1], -1, 1e-12)):

@@ -182,7 +182,11 @@ def normal(u: tuple[int, int], v: tuple[int, int], cosine: bool) -> mpmath.mpf:
     return radius * (mpmath.cos(angle) if cosine else mpmath.sin(angle))
 
 
-@pytest.mark.parametrize("squared", [Fraction(1, 10**6), Fraction(2), Fraction(10**9, 7), Fraction(2**110)], ids=str)
+@pytest.mark.parametrize(
+    "squared",
+    [Fraction(1, 10**6), Fraction(2), *(pytest.param(x, marks=pytest.mark.slow) for x in (Fraction(10**9, 7), Fraction(2**110)))],
+    ids=str,
+)  # fmt: skip
 def test_gaussian_on_cells(squared: Fraction) -> None:
     """The rounded draw on boxes of U and V: random, beside a boundary, at the square's corners."""
     law, source = exact.gaussian.Gaussian(squared), random.Random(str(squared))
