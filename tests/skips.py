@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of the tests may skip, a second run of that alone, and how many tests may be slow.
+"""What a run may skip, a second run of that alone, how many tests are slow, and fail by chance.
 
 `pytest --skips-as-listed FILE` fails if it skips what is not listed here, or if a listed test needs
 nothing after all. FILE then names the tests that it skipped for TOOLS. `pytest --only FILE` runs
@@ -57,6 +57,8 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 WHOLE = {"test_deep.py", "test_extension.py", "test_timing.py"}  # slow as files
 MOST_SLOW = 250  # beside these: the README's command leaves them out
+MOST_FAIL = 1e-4  # of the runs of a sound tree, by chance: the sum of what tests say by the mark `chance`,
+OTHERS_FAIL = 1e-9  # and of this for each of the others
 Skipped = set[tuple[str, str]]  # the name of a test, or of a file that was skipped whole, and why
 
 
@@ -100,6 +102,7 @@ class Watch:
         self.skipped: Skipped = set()
         self.ran: set[str] = set()
         self.found: list[str] = []
+        self.slow, self.chance = 0, 0.0
 
     def _note(self, report: Any) -> None:
         if report.skipped and not hasattr(report, "wasxfail"):
@@ -113,9 +116,9 @@ class Watch:
     pytest_runtest_logreport = pytest_collectreport = _note
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        slow = sum(item.get_closest_marker("slow") is not None and item.path.name not in WHOLE for item in items)
-        if slow > MOST_SLOW:
-            raise pytest.UsageError(f"{slow} tests are marked slow, at most {MOST_SLOW} may be: make them cheaper")
+        self.slow = sum(item.get_closest_marker("slow") is not None and item.path.name not in WHOLE for item in items)
+        marks = [item.get_closest_marker("chance") for item in items]
+        self.chance = sum(mark.args[0] if mark else OTHERS_FAIL for mark in marks)
         if self.again:
             names = self._names()
             left = [item for item in items if not chosen(item.nodeid, names)]
@@ -124,6 +127,7 @@ class Watch:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
+            session.config.workeroutput["counted"] = self.slow, self.chance
             return  # one process of several, which saw its own tests alone
         if self.again:
             names = self._names()
@@ -136,10 +140,19 @@ class Watch:
             self.found = list(faults(self.skipped, self.ran, TOOLS, ELSEWHERE))
             names = sorted(name for name, why in self.skipped if allowed(name, why, TOOLS))
             self.files[0].write_text("".join(f"{name}\n" for name in names))
+        if self.slow > MOST_SLOW:
+            self.found.append(f"{self.slow} tests are marked slow, at most {MOST_SLOW} may be: make them cheaper")
+        if self.chance > MOST_FAIL:
+            self.found.append(f"a sound tree fails in {self.chance:.3g} of runs, at most {MOST_FAIL:g} are allowed")
         if self.found and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Each process counts all tests, and leaves what it counted."""
+        self.slow, self.chance = getattr(node, "workeroutput", {}).get("counted", (self.slow, self.chance))
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        terminalreporter.write_line(f"a sound tree fails by chance in at most {self.chance:.1e} of runs of all tests")
         for line in self.found:
             terminalreporter.write_line(line, red=True)
 

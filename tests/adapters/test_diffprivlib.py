@@ -785,13 +785,14 @@ def outcomes(folder, report, *paths, defect="") -> dict:
     return found
 
 
+@pytest.mark.chance(5e-8)
 def test_their_own_tests_pass_on_our_noise(their_tests, tmp_path) -> None:
-    """Without seeds some fail by chance, one once in 80,000 runs: only two failures count."""
+    """Without seeds one fails in 280 runs, by chance: only three failures count, in 4.5e-8 of runs."""
     found = outcomes(their_tests, tmp_path / "report.xml", "tests")
-    wrong = {name for name, message in found.items() if message is not None} - SEEDED_TESTS - NAN_TESTS
-    files = {name.rpartition(".")[0].replace(".", "/") + ".py" for name in wrong}
-    if files:
-        found |= outcomes(their_tests, tmp_path / "again.xml", *files)
+    for again in ("again.xml", "once_more.xml"):
+        wrong = {name for name, message in found.items() if message is not None} - SEEDED_TESTS - NAN_TESTS
+        if files := {name.rpartition(".")[0].replace(".", "/") + ".py" for name in wrong}:
+            found |= outcomes(their_tests, tmp_path / again, *files)
     failed = {name: message for name, message in found.items() if message is not None}
     assert set(failed) == SEEDED_TESTS | NAN_TESTS
     for name, message in failed.items():

@@ -88,6 +88,7 @@ def compared(function: Callable, mechanism=LAW, **options) -> Comparison:
     return compare(Sampler("mine", function), mechanism, 1_000, 1, iter, lambda _: None, **options)
 
 
+@pytest.mark.chance(6 * audit.ALPHA)
 def test_an_exact_sampler_passes() -> None:
     """So does ours; NumPy's noise repeats in a child. The record is JSON, and has all of it."""
     found = compared(exact)
@@ -105,6 +106,7 @@ def test_an_exact_sampler_passes() -> None:
     assert "\ndistribution: discrete laplace, scale 10; 200,000 draws" in found.table()
 
 
+@pytest.mark.chance(2 * audit.ALPHA)
 @pytest.mark.parametrize(
     ("function", "verdicts"),
     [
@@ -127,6 +129,7 @@ def test_planted_defects_are_found(function, verdicts, monkeypatch) -> None:
     assert tested.wrong is (function is not sleeping)
 
 
+@pytest.mark.chance(4 * audit.ALPHA)
 @pytest.mark.parametrize(
     ("mechanism", "granularity"),
     [(dpfast.Laplace(0.1, 1), None), (dpfast.Gaussian(10), None), (dpfast.Gaussian(10, granularity=2**-20), 2**-20)],
@@ -179,6 +182,7 @@ def test_rank_correlations() -> None:
     assert rank_correlation(np.ones(5), np.arange(5)) == 0
 
 
+@pytest.mark.chance(1e-6)
 def test_false_alarms_are_as_rare_as_stated(monkeypatch) -> None:
     """Times with drift, steps and outliers, independent of the noise, at a level of one half."""
     monkeypatch.setattr(audit, "ALPHA", 0.5)
@@ -188,6 +192,7 @@ def test_false_alarms_are_as_rare_as_stated(monkeypatch) -> None:
     assert 20 < alarms <= stats.binom.isf(1e-6, 200, 0.5)
 
 
+@pytest.mark.chance(audit.ALPHA)
 def test_what_time_may_tell() -> None:
     """Each of the three is found where it alone is told; a sign says nothing of a size."""
     noise = LAW.sample(20_000).astype(float)
@@ -208,6 +213,7 @@ def test_equal_noise_may_be_an_accident() -> None:
     )
 
 
+@pytest.mark.chance(5 * audit.ALPHA)
 @pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch, capsys) -> None:
     """One JSON and one picture; the exit code tells wrong noise, and nothing of the time."""

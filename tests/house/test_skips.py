@@ -85,24 +85,28 @@ def test_a_run_and_a_run_of_what_it_skipped(tmp_path: Path) -> None:
     assert "2 skipped" in said
 
 
+TOO_MUCH = {
+    "251 tests are marked slow": "import pytest\n@pytest.mark.slow\ndef test(): pass\n",
+    "fails in 0.000101 of runs": "import pytest\n@pytest.mark.chance(1.5e-6)\ndef test(): pass\n",
+}
+
+
 @pytest.mark.slow
-def test_more_than_may_be_slow_is_an_error(tmp_path: Path) -> None:
-    """And the files that are slow as a whole do not count."""
-    text = "import pytest\npytestmark = pytest.mark.slow\n@pytest.mark.parametrize('i', range({}))\ndef test(i): pass\n"
+@pytest.mark.parametrize("said", TOO_MUCH)
+def test_more_that_are_slow_or_fail_by_chance_are_an_error(said: str, tmp_path: Path) -> None:
+    """And the files that are slow as a whole do not count; the sum of chances stands at the end."""
+    text = "import pytest\npytestmark = [pytest.mark.slow, pytest.mark.chance({})]\n@pytest.mark.parametrize('i', range({}))\ndef test(i): pass\n"
     for name, number in (("test_deep.py", skips.MOST_SLOW), ("test_other.py", skips.MOST_SLOW)):
-        (tmp_path / name).write_text(text.format(number))
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+        (tmp_path / name).write_text(text.format(1.99e-7, number))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow\n    chance\n")
     command = [
         sys.executable,
         "-m",
         "pytest",
         "-q",
-        "-p",
-        "skips",
-        "-p",
-        "no:cacheprovider",
-        "--skips-as-listed",
-        "names",
+        "-n",
+        "1",
+        *["-p", "skips", "-p", "no:cacheprovider", "--skips-as-listed", "names"],
     ]
     environment = os.environ | {"PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -110,7 +114,9 @@ def test_more_than_may_be_slow_is_an_error(tmp_path: Path) -> None:
         ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         return ended.returncode, ended.stdout + ended.stderr
 
-    assert run()[0] == pytest.ExitCode.OK
-    (tmp_path / "test_one_more.py").write_text(text.format(1))
-    code, said = run()
-    assert (code, "251 tests are marked slow" in said) == (pytest.ExitCode.USAGE_ERROR, True), said
+    code, output = run()
+    assert (code, "in at most 1.0e-04 of runs" in output) == (pytest.ExitCode.OK, True), output
+    (tmp_path / "test_one_more.py").write_text(TOO_MUCH[said])
+    code, output = run()
+    assert code != pytest.ExitCode.OK
+    assert said in output, output
