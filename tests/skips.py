@@ -57,8 +57,9 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 WHOLE = {"test_deep.py", "test_extension.py", "test_timing.py"}  # slow as files
 MOST_SLOW = 250  # beside these: the README's command leaves them out
-MOST_FAIL = 1e-4  # of the runs of a sound tree, by chance: the sum of what tests say by the mark `chance`,
-OTHERS_FAIL = 1e-9  # and of this for each of the others
+# How often a sound tree fails by chance: the sum of the rates that the mark `chance` states, and of
+# OTHERS_FAIL for each other test.
+MOST_FAIL, OTHERS_FAIL = 1e-4, 1e-9
 Skipped = set[tuple[str, str]]  # the name of a test, or of a file that was skipped whole, and why
 
 

@@ -787,7 +787,7 @@ def outcomes(folder, report, *paths, defect="") -> dict:
 
 @pytest.mark.chance(5e-8)
 def test_their_own_tests_pass_on_our_noise(their_tests, tmp_path) -> None:
-    """Without seeds one fails in 280 runs, by chance: only three failures count, in 4.5e-8 of runs."""
+    """Without seeds one fails by chance in 280 runs: three failures count, 4.5e-8 of runs."""
     found = outcomes(their_tests, tmp_path / "report.xml", "tests")
     for again in ("again.xml", "once_more.xml"):
         wrong = {name for name, message in found.items() if message is not None} - SEEDED_TESTS - NAN_TESTS
