@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import click
 import dpfast
 from dpfast import terminal
 from dpfast.cli.options import InOrder, Number, number, picture_file, sharing
-from dpfast.errors import FileError, UnusableValuesError
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -30,24 +27,6 @@ Examples:
   dpfast ledger copy budget.db /backups/budget-2026-11.db
   dpfast ledger verify budget.db
 """
-
-
-@contextmanager
-def charge_stays(ledger: dpfast.Ledger | None, paid: Callable[[], bool | None], *, keyed: bool) -> Iterator[None]:
-    """What ends early after the charge says that it stays, and what another try costs.
-
-    paid: whether it was charged, or None if it may have been. keyed: whether the release can be
-    tried again.
-    """
-    try:
-        yield
-    except (FileError, UnusableValuesError, KeyboardInterrupt) as error:
-        if ledger is None or (charged := paid()) is False:
-            raise
-        stays = f"the charge in {ledger.path} stays" if charged else f"a charge in {ledger.path}, if made, stays"
-        free = "--resume writes OUT without a new charge" if charged else "--resume writes OUT for one charge in all"
-        then = free if keyed else "without a key another try is another release"
-        raise type(error)("; ".join([*map(str, error.args), f"{stays}: {then}"])) from None
 
 
 @click.group(cls=InOrder, epilog=EXAMPLES)

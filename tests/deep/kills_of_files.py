@@ -25,7 +25,7 @@ from places import TESTS
 
 COVERS = (
     "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/csv_file.py", "dpfast/tables/arrow_file.py", "dpfast/tables/array_file.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
-    "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py", "dpfast/cli/histogram.py", "dpfast/cli/report.py", "dpfast/tables/rows.py",
+    "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py", "dpfast/cli/histogram.py", "dpfast/cli/report.py", "dpfast/cli/request.py", "dpfast/tables/rows.py",
     "dpfast/tables/gathered.py", "dpfast/tables/cells.py",
 )  # fmt: skip
 TIMES, FIRST = 400, 10**9

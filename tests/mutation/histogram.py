@@ -10,7 +10,7 @@ MUTANTS = [
            "test_bounded_histogram.py -k counted_with_is_sealed"),
     Mutant("the keys of bounded counts are not sealed", "dpfast/records/bounded_histogram.py", 'found["domain"] = json.dumps(self.keys.tolist(), ensure_ascii=False)', "pass",
            "test_bounded_histogram.py -k counted_with_is_sealed"),
-    Mutant("the options of a histogram are not sealed", "dpfast/cli/histogram.py", "._naming(asked.public(style))", "",
+    Mutant("the options of a histogram are not sealed", "dpfast/cli/request.py", "._naming(terms)", "",
            "test_histogram_again.py -k 'every_option or told_as_such'"),
     Mutant("how the text of rows is read is not sealed", "dpfast/cli/histogram.py", "terms |= style.named_options()", "pass",
            "test_histogram_again.py -k every_option"),
