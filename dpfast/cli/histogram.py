@@ -24,6 +24,7 @@ from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, rounded
 from dpfast.privacy.parameters import exact_real, power_of_two, shown
+from dpfast.records.bounded_histogram import CAPS, Bounds
 from dpfast.records.partitions import BUCKETS, withholding
 from dpfast.release.arrays import INT64_ENDS
 from dpfast.release.seal import by_column, kind_of, manifest
@@ -40,7 +41,6 @@ INTEGERS = {name: each for name, each in LAWS.items() if not each.real}
 FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
 STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
 USUAL = Fraction(19, 20)
-CAPS = ("max_partitions", "max_per_partition", "max_contributions")
 
 EXAMPLES = """\b
 Examples:
@@ -152,15 +152,13 @@ def histogram(**options: Any) -> None:
 class Asked(NamedTuple):
     """What is asked for, checked as far as it can be before a row is read.
 
-    counts: the options of bounded_histogram but keys, units and values. step: what a step of a sum
-    is worth. cells: or None of --threshold.
+    bounds: what bounds a unit. step: what a step of a sum is worth. cells: or None of --threshold.
     """
 
     given: Mapping[str, Any]
     by: tuple[str, ...]
     cells: Cells | None
-    caps: Mapping[str, int]
-    counts: Mapping[str, Any]
+    bounds: Bounds
     step: Fraction
     sensitivity: dpfast.Sensitivity
     mechanism: Any
@@ -175,16 +173,19 @@ class Asked(NamedTuple):
         cells, caps = _cells(given, by), {name: given[name] for name in CAPS if name in given}
         if "summed" not in given and not caps.keys() & set(CAPS[1:]):
             caps["max_per_partition"] = 1
-        bounds, step = _bounds(given)
-        counts = {**caps, **bounds, "unit": given["unit"], "adjacency": given.get("adjacency", "add-remove")}
-        none = np.zeros(0, np.int32)
-        counts |= {} if cells is None else {"domain": np.arange(cells.size, dtype=np.int32)}
-        keys = (none,) * len(by) if cells is None and len(by) > 1 else none
-        values: Any = {"values": np.zeros(0)} if bounds else {}
-        sensitivity = dpfast.bounded_histogram(keys, none, **values, **counts).sensitivity
-        made = cls(given, by, cells, caps, counts, step, sensitivity, _mechanism(given, sensitivity))
-        made.bounds()
+        ends, step = _ends(given)
+        about = {name: given[name] for name in ("adjacency", "unit") if name in given}
+        bounds = Bounds(**caps, **ends, **about)
+        checked = bounds.checked(summed="summed" in given)
+        sensitivity = bounds.sensitivity(*checked, None if cells is None else cells.size)
+        made = cls(given, by, cells, bounds, step, sensitivity, _mechanism(given, sensitivity))
+        made.public_ends()
         return made
+
+    @property
+    def caps(self) -> dict[str, int]:
+        """Those that are given, by their names."""
+        return {name: cap for name, cap in zip(CAPS, self.bounds[:3], strict=True) if cap is not None}
 
     @property
     def column(self) -> str:
@@ -210,7 +211,7 @@ class Asked(NamedTuple):
     def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
         return Fraction(self.mechanism.interval(confidence, cells=cells)) * self.step
 
-    def bounds(self) -> tuple[int | float | None, int | float | None]:
+    def public_ends(self) -> tuple[int | float | None, int | float | None]:
         """Those of the noisy values. Raises: ParameterError."""
         dtype = np.dtype(np.int64 if self.step == 1 else float)
         low, high = (near(name, self.given.get(name), dtype) for name in ("lower", "upper"))
@@ -226,7 +227,7 @@ class Asked(NamedTuple):
         given = self.given
         terms: dict[str, Any] = {f"--{name.replace('_', '-')}": cap for name, cap in self.caps.items()}
         terms |= {"--by": json.dumps(self.by, ensure_ascii=False), "--unit": given["unit"]}
-        terms["--adjacency"] = self.counts["adjacency"]
+        terms["--adjacency"] = self.bounds.adjacency
         if self.cells is not None:
             terms["--domain"] = json.dumps(self.cells.keys, ensure_ascii=False)
         if self.column == "sum":
@@ -253,7 +254,7 @@ class Asked(NamedTuple):
                 "half_width": str(width),
                 "hold": "the bounded values, before the noise: what the bounds left out is not in them",
             }
-        low, high = self.bounds()
+        low, high = self.public_ends()
         found["secure_means"] = SECURE
         found["releases"] = [{"column": self.column, **self.mechanism.metadata(), "lower": low, "upper": high}]
         if self.column == "sum":
@@ -361,7 +362,7 @@ def _cells(given: Mapping[str, Any], by: Sequence[str]) -> Cells | None:
     return Cells({name: found[name] for name in by})
 
 
-def _bounds(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
+def _ends(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
     """The options of sums, and what a step is worth. Raises: ParameterError."""
     if "summed" not in given:
         return {}, Fraction(1)
@@ -493,8 +494,9 @@ def _counted(release: Release) -> dpfast.BoundedHistogram:
         rows.must_be_the_same()
         bar.show(text=f"{rows.name}: counting")
         keys, units, values = held.taken()
-        of = {} if values is None else {"values": values}
-        return dpfast.bounded_histogram(keys, units, **of, **asked.counts, key=release.payer.key)
+        domain = None if asked.cells is None else np.arange(asked.cells.size, dtype=np.int32)
+        how = {"domain": domain, "key": release.payer.key, **asked.bounds._asdict()}
+        return dpfast.bounded_histogram(keys, units, values=values, **how)
 
 
 def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
@@ -569,7 +571,7 @@ def _values(asked: Asked, noisy: Any) -> dict[str, Any]:
         found |= {name: np.array(end, np.int64) for name, end in zip(("low", "high"), ends, strict=True)}
     if asked.step != 1:
         found = {name: values * float(asked.step) for name, values in found.items()}
-    low, high = asked.bounds()
+    low, high = asked.public_ends()
     if low is not None or high is not None:
         floor, top = INT64_ENDS if asked.step == 1 else (-math.inf, math.inf)
         within = max(floor if low is None else low, floor), min(top if high is None else high, top)

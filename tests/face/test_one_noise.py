@@ -741,6 +741,7 @@ WALKED = {
     "records/bounded_histogram.py bounded_histogram": "bounded_histogram",
     "records/bounded_histogram.py named": "names terms, and gives no noise",
     "records/partitions.py thresholded": "thresholded",
+    "records/payment.py of": "says who pays, and gives no noise",
     "ledger/head.py seen": "looks, and gives no noise",
     "release/seal.py without_ledger": "blocks: digester",
     "release/seal.py reserve_here": "blocks: digester",

@@ -16,7 +16,7 @@ MUTANTS = [
            "test_histogram_cli.py -k intervals"),
     Mutant("OUT may lie among the rows", "dpfast/cli/request.py", "        refuse_inside(self.source, rows, written)\n", "",
            "test_histogram_files.py -k out_must_not_be"),
-    Mutant("rows are chosen anew at each try", "dpfast/cli/histogram.py", "**asked.counts, key=release.payer.key)", "**asked.counts)",
+    Mutant("rows are chosen anew at each try", "dpfast/cli/histogram.py", '"key": release.payer.key, **asked', "**asked",
            "test_histogram_again.py -k second_run"),
     Mutant("verify reserves a label that is free", "dpfast/cli/histogram.py", 'if request.found == "compare" and not again:', "if False:",
            "test_histogram_again.py -k verify_refuses"),

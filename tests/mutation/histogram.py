@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant("a row's value counts as one", "dpfast/records/bounded_histogram.py", "rows * step,", "rows,",
            "test_bounded_rows.py -k small_world"),
     Mutant("sums of both signs count as counts", "dpfast/records/bounded_histogram.py",
-           "signed=bounds is not None and bounds.signed", "signed=False", "test_bounded_rows.py -k small_world"),
+           "signed=ends is not None and ends.signed", "signed=False", "test_bounded_rows.py -k small_world"),
     Mutant("NaN is summed", "dpfast/records/amounts.py", "if np.isnan(reals).any():", "if False:", "test_bounded_rows.py -k bad_sums"),
     Mutant("parts that differ are added", "dpfast/records/bounded_histogram.py", "            if differ:", "            if False:",
            "test_bounded_rows.py -k parts_that_differ"),
