@@ -506,7 +506,7 @@ def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
     asked, payer = release.asked, release.payer
     how: dict[str, Any] = {"ledger": payer.ledger}
     if payer.key is not None:
-        how |= {"key": payer.key, "resume": release.request.resume}
+        how |= {"key": payer.key, "resume": payer.resume}
     elif payer.ledger is not None:
         how["label"] = payer.label
     if asked.cells is not None:

@@ -286,8 +286,7 @@ class Release(NamedTuple):
         payer, threads = self.payer, self.request.threads or usable_threads()
         if payer.ledger is None or payer.key is None:
             return fresh(self.table, self.cells, self._spend if payer.ledger else None, threads, tried)
-        again: dict[str, Any] = {"resume": self.request.resume, "threads": threads, "paid": payer.pays, "tried": tried}
-        sealing = Sealing(self.table, self.cells, payer.key, payer.ledger, **again)
+        sealing = Sealing(self.table, self.cells, payer, threads, tried)
         if self.request.found == "compare" and not sealing.again:
             raise ParameterError(
                 f"--label must be that of a release, and {self.request.ledger_file} has none of {payer.label!r:.60}"

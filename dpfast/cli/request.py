@@ -159,6 +159,7 @@ class Payer:
         self.ledger = dpfast.Ledger(file, shared_with=request.shared_with) if file else None
         self.key: Any = dpfast.KeyFile(key).derive(self.label)._naming(terms) if key else None  # noqa: SLF001
         self.paid: bool | None = False
+        self.resume = request.resume
         self._compares = request.found == "compare"
 
     def call(self, name: str, what: str) -> None:
