@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,34 +54,11 @@ def ledger() -> None:
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
 @click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
 @sharing
-def create(
-    file: Path,
-    epsilon: Number | None,
-    delta: Number | None,
-    rho: Number | None,
-    by: str | None,
-    own_delta: Number | None,
-    dataset: str | None,
-    adjacency: str | None,
-    unit: str | None,
-    shared_with: str | int | None,
-) -> None:
+def create(file: Path, **terms: Any) -> None:
     """Make a ledger in FILE, for one data set, adjacency and unit of privacy."""
-    if epsilon is None and rho is None:
+    if terms["epsilon"] is None and terms["rho"] is None:
         raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
-    made = dpfast.Ledger(
-        file,
-        epsilon,
-        delta=delta,
-        rho=rho,
-        by=by,
-        own_delta=own_delta,
-        dataset=dataset,
-        adjacency=adjacency,
-        unit=unit,
-        create=True,
-        shared_with=shared_with,
-    )
+    made = dpfast.Ledger(file, **terms, create=True)
     terminal.tell(budget(made), to="stdout")
 
 
