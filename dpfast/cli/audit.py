@@ -34,14 +34,11 @@ def audit(
     target: str,
     epsilon: Number | None,
     delta: Number,
-    sensitivity: Number,
-    distribution: str | None,
-    sigma: Number | None,
-    granularity: Number | None,
     n: int,
     plot: Path | None,
     as_json: bool,
     quiet: bool,
+    **noise: Any,
 ) -> None:
     """Look for what FUNCTION gives away beyond its promise.
 
@@ -53,18 +50,19 @@ def audit(
     """
     from dpfast import audit as auditor
 
-    if epsilon is None and (distribution is None or plot):
+    if epsilon is None and (noise["distribution"] is None or plot):
         raise click.UsageError("Missing option '--epsilon': what the function promises")
     if plot:
         from dpfast.pictures.audit import draw  # before minutes are spent: matplotlib may be missing
-    exact = noise_of(distribution, epsilon, sensitivity, sigma, granularity) if distribution else None
+    exact = noise_of(epsilon=epsilon, **noise) if noise["distribution"] else None
     function, reports = auditor.load(target), []
     with closing(terminal.Bar(quiet=quiet)) as bar:
         common: dict[str, Any] = {"n": n, "progress": lambda text: bar.show(text=text)}
         if epsilon is not None:
-            reports.append(auditor.privacy(function, epsilon, delta=delta, sensitivity=sensitivity, **common))
+            of = {"delta": delta, "sensitivity": noise["sensitivity"], **common}
+            reports.append(auditor.privacy(function, epsilon, **of))
         if exact:
-            reports.append(auditor.law(function, exact, on_grid=granularity is not None, **common))
+            reports.append(auditor.law(function, exact, on_grid=noise["granularity"] is not None, **common))
     found = any(report.found for report in reports)
     if as_json:
         facts = {report.kind: report.as_dict() for report in reports}

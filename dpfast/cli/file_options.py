@@ -4,23 +4,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpfast.cli.options import together
 from dpfast.errors import ParameterError
 
 if TYPE_CHECKING:
     from dpfast.tables.text_format import TextFormat
 
-Command = TypeVar("Command", bound=Callable[..., object])
 IN = click.Path(exists=True, allow_dash=True, path_type=Path)
 BESIDE_A_LEDGER, BESIDE_A_KEY = (".lock", "-journal", "-wal", "-shm"), (".head", ".head.new")
 
-_OPTIONS = (
+text_options = together(  # delimiter, encoding, decimal, thousands, and format as `form`
     click.option(
         "--delimiter",
         metavar="CHAR",
@@ -54,13 +54,6 @@ METADATA = click.option(
     metavar="FILE",
     help="Where OUT is -: the file for the record of the release, which else lies beside OUT.",
 )
-
-
-def text_options(command: Command) -> Command:
-    """Add the options of texts: delimiter, encoding, decimal, thousands, and format as `form`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def style_of(options: dict[str, Any]) -> TextFormat:
@@ -102,7 +95,7 @@ def refuse_inside(source: Path, name: str, written: Mapping[str, Path | None]) -
     from dpfast.tables.streams import PIPE
 
     for what, path in written.items():
-        if path is None or PIPE in {path, source}:
+        if path is None or PIPE in {path, source} or not os.path.lexists(source):
             continue
         if os.path.realpath(source) in map(str, Path(os.path.realpath(path)).parents):
             raise ParameterError(f"{what} must not lie among the files of {name}, got {path}")

@@ -16,33 +16,21 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import METADATA, is_file, refuse_inside, refuse_shared, style_of, text_options
-from dpfast.cli.ledger import amounts, charge_stays
-from dpfast.cli.options import (
-    LAW_OPTIONS,
-    LAWS,
-    SECURE,
-    chosen,
-    dashed,
-    figures,
-    law,
-    near,
-    number,
-    one_way,
-    sharing,
-)
-from dpfast.cli.report import balance, check_report, report_options, reported
+from dpfast.cli.file_options import is_file, text_options
+from dpfast.cli.ledger import amounts
+from dpfast.cli.options import LAW_OPTIONS, LAWS, SECURE, chosen, dashed, figures, law, near, number, one_way
+from dpfast.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
 from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, rounded
 from dpfast.privacy.parameters import exact_real, power_of_two, shown
+from dpfast.records.bounded_histogram import CAPS, Bounds
 from dpfast.records.partitions import BUCKETS, withholding
 from dpfast.release.arrays import INT64_ENDS
 from dpfast.release.seal import by_column, kind_of, manifest
 from dpfast.report.facts import ROWS, Facts, Noisy
 
 if TYPE_CHECKING:
-    from dpfast.tables.atomic_write import Found
     from dpfast.tables.domain import Domain
     from dpfast.tables.gathered import Cells
     from dpfast.tables.rows import Rows
@@ -53,7 +41,6 @@ INTEGERS = {name: each for name, each in LAWS.items() if not each.real}
 FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
 STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
 USUAL = Fraction(19, 20)
-CAPS = ("max_partitions", "max_per_partition", "max_contributions")
 
 EXAMPLES = """\b
 Examples:
@@ -127,33 +114,16 @@ def _law_options(command: Any) -> Any:
     help="Also write low and high: they hold a cell's bounded value with probability P, 0.95 if it is left out.",
 )
 @click.option("--jointly", is_flag=True, help="With --intervals: they hold all cells at once.")
-@click.option(
-    "--ledger",
-    "ledger_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Charge this ledger before any noise is drawn (dpfast ledger).",
-)
-@sharing
-@click.option(
-    "--key-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="With --ledger and --label: a release that can be tried again, for one charge (dpfast key).",
-)
-@click.option("--label", metavar="TEXT", help="With --key-file: what names this release of these ROWS, and no other.")
-@click.option(
-    "--resume", is_flag=True, help="Try the release again that is reserved under --label; reserve it if none is."
-)
+@paying_options("", "these ROWS")
+@RESUME
 @click.option(
     "--verify", is_flag=True, help="Draw a release under a key again and compare it with OUT. Nothing is charged."
 )
 @click.option("--explain", is_flag=True, help="Say what it costs and how wide the noise is, and open no rows.")
-@click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
-@click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
-@METADATA
-@report_options
+@FORCE
+@QUIET
+@THREADS
+@PLACES
 def histogram(**options: Any) -> None:
     """Count the rows of ROWS by public keys, or add up a column, and write the noisy table OUT.
 
@@ -171,49 +141,51 @@ def histogram(**options: Any) -> None:
     of OUT. With --key-file, a run that was killed is begun again with --resume: it gives the same
     OUT, and is charged once.
     """
-    style, form = style_of(options), options.pop("form")
-    asked = Asked.of(options)
+    request = Request.of(options, verify=options["verify"])
+    asked = Asked.of(options, request)
     if options["explain"]:
         click.echo(asked.explained())
         return
-    _run(asked, options, style, form)
+    _run(request, asked)
 
 
 class Asked(NamedTuple):
     """What is asked for, checked as far as it can be before a row is read.
 
-    counts: the options of bounded_histogram but keys, units and values. step: what a step of a sum
-    is worth. cells: or None of --threshold.
+    bounds: what bounds a unit. step: what a step of a sum is worth. cells: or None of --threshold.
     """
 
     given: Mapping[str, Any]
     by: tuple[str, ...]
     cells: Cells | None
-    caps: Mapping[str, int]
-    counts: Mapping[str, Any]
+    bounds: Bounds
     step: Fraction
     sensitivity: dpfast.Sensitivity
     mechanism: Any
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Asked:
+    def of(cls, options: Mapping[str, Any], request: Request) -> Asked:
         """Raises: click.UsageError, DTypeError, FileError, ParameterError."""
         given = {name: value for name, value in chosen(options).items() if value != ()}
         by: tuple[str, ...] = given["by"]
         _check(given, by)
+        request.check_payer()
         cells, caps = _cells(given, by), {name: given[name] for name in CAPS if name in given}
         if "summed" not in given and not caps.keys() & set(CAPS[1:]):
             caps["max_per_partition"] = 1
-        bounds, step = _bounds(given)
-        counts = {**caps, **bounds, "unit": given["unit"], "adjacency": given.get("adjacency", "add-remove")}
-        none = np.zeros(0, np.int32)
-        counts |= {} if cells is None else {"domain": np.arange(cells.size, dtype=np.int32)}
-        keys = (none,) * len(by) if cells is None and len(by) > 1 else none
-        values: Any = {"values": np.zeros(0)} if bounds else {}
-        sensitivity = dpfast.bounded_histogram(keys, none, **values, **counts).sensitivity
-        made = cls(given, by, cells, caps, counts, step, sensitivity, _mechanism(given, sensitivity))
-        made.bounds()
+        ends, step = _ends(given)
+        about = {name: given[name] for name in ("adjacency", "unit") if name in given}
+        bounds = Bounds(**caps, **ends, **about)
+        checked = bounds.checked(summed="summed" in given)
+        sensitivity = bounds.sensitivity(*checked, None if cells is None else cells.size)
+        made = cls(given, by, cells, bounds, step, sensitivity, _mechanism(given, sensitivity))
+        made.public_ends()
         return made
+
+    @property
+    def caps(self) -> dict[str, int]:
+        """Those that are given, by their names."""
+        return {name: cap for name, cap in zip(CAPS, self.bounds[:3], strict=True) if cap is not None}
 
     @property
     def column(self) -> str:
@@ -239,7 +211,7 @@ class Asked(NamedTuple):
     def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
         return Fraction(self.mechanism.interval(confidence, cells=cells)) * self.step
 
-    def bounds(self) -> tuple[int | float | None, int | float | None]:
+    def public_ends(self) -> tuple[int | float | None, int | float | None]:
         """Those of the noisy values. Raises: ParameterError."""
         dtype = np.dtype(np.int64 if self.step == 1 else float)
         low, high = (near(name, self.given.get(name), dtype) for name in ("lower", "upper"))
@@ -255,7 +227,7 @@ class Asked(NamedTuple):
         given = self.given
         terms: dict[str, Any] = {f"--{name.replace('_', '-')}": cap for name, cap in self.caps.items()}
         terms |= {"--by": json.dumps(self.by, ensure_ascii=False), "--unit": given["unit"]}
-        terms["--adjacency"] = self.counts["adjacency"]
+        terms["--adjacency"] = self.bounds.adjacency
         if self.cells is not None:
             terms["--domain"] = json.dumps(self.cells.keys, ensure_ascii=False)
         if self.column == "sum":
@@ -282,7 +254,7 @@ class Asked(NamedTuple):
                 "half_width": str(width),
                 "hold": "the bounded values, before the noise: what the bounds left out is not in them",
             }
-        low, high = self.bounds()
+        low, high = self.public_ends()
         found["secure_means"] = SECURE
         found["releases"] = [{"column": self.column, **self.mechanism.metadata(), "lower": low, "upper": high}]
         if self.column == "sum":
@@ -352,8 +324,6 @@ def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
     yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
     shown = "'--intervals' must be left out with '--threshold': keys are shown where noise is high, so none would hold"
     yield "intervals" in given and "threshold" in given, shown
-    writes = "verify" in given and bool(given.keys() & {"resume", "force"})
-    yield writes, "'--verify' writes nothing, and goes without '--resume' and '--force'"
 
 
 def _ruled(given: Mapping[str, Any], by: Sequence[str]) -> Iterable[tuple[bool, str]]:
@@ -368,13 +338,6 @@ def _ruled(given: Mapping[str, Any], by: Sequence[str]) -> Iterable[tuple[bool, 
     yield summed in {*by, unit}, f"--sum must name another column than --by and --unit, got {summed!r:.80}"
     part = given.get("intervals", USUAL)
     yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
-    keyed = given.keys() & {"key_file", "label"}
-    whole = not keyed or {"key_file", "label", "ledger_file"} <= given.keys()
-    yield not whole, "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
-    yield "shared_with" in given and "ledger_file" not in given, "--shared-with must come with --ledger"
-    for option in ("resume", "verify"):
-        alone = option in given and not keyed
-        yield alone, f"--{option} must come with --key-file: noise without a key is new at every try"
 
 
 def _cells(given: Mapping[str, Any], by: Sequence[str]) -> Cells | None:
@@ -399,7 +362,7 @@ def _cells(given: Mapping[str, Any], by: Sequence[str]) -> Cells | None:
     return Cells({name: found[name] for name in by})
 
 
-def _bounds(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
+def _ends(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
     """The options of sums, and what a step is worth. Raises: ParameterError."""
     if "summed" not in given:
         return {}, Fraction(1)
@@ -450,107 +413,80 @@ def _mechanism(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any
 class Release(NamedTuple):
     """What is asked for, open rows, and who pays. typed: the keys of each column, in its type."""
 
+    request: Request
     asked: Asked
+    payer: Payer
     rows: Rows
     typed: Sequence[Any]
-    ledger: dpfast.Ledger | None
-    key: Any
-    resume: bool
-    threads: int | None
-
-    @property
-    def label(self) -> str:
-        """What the ledger's history shows."""
-        asked = self.asked
-        named = terminal.printable(f"{self.rows.name}: {asked.column} by {', '.join(asked.by)}")[:200]
-        return named if self.key is None else self.key.label
 
     def about(self) -> dict[str, Any]:
         """What travels with OUT."""
-        found, asked = self.asked.about(), self.asked
-        if self.ledger is not None:
-            found["ledger"] = self.ledger.metadata()
-        if self.key is not None:
+        asked, key = self.asked, self.payer.key
+        found = asked.about() | self.payer.about()
+        if key is not None:
             size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
-            size["terms"] = self.key.terms
+            size["terms"] = key.terms
             columns = by_column(asked.mechanism)
-            found["manifest"] = manifest(self.key.label, columns, kind_of(asked.mechanism), **size).metadata()
+            found["manifest"] = manifest(key.label, columns, kind_of(asked.mechanism), **size).metadata()
         return found
 
 
-def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str | None) -> None:
+def _run(request: Request, asked: Asked) -> None:
+    """Check, ask the ledger, read and count all rows; then pay, draw and write the table."""
     from dpfast.tables import cells as table
+    from dpfast.tables.streams import PIPE
+
+    request.check_files("ROWS", asked.cells.files if asked.cells else {})
+    payer = _paying(request, asked)
+    if request.found == "compare" and not is_file(request.target):
+        raise ParameterError(f"OUT must be the file of a release, got {request.target}")
+    table.checked(request.target, **request.sink)
+    release = _opened(request, asked, payer)
+    about, counted = release.about(), _counted(release)
+    noisy: list[Any] = []
+    out = table.written(request.target, about, **request.sink)
+    with request.writing(payer, lambda: _facts(release, noisy[0], about), out) as (write, page):
+        payer.pays(None)  # an interrupt may come while the ledger is charged or noise is drawn
+        noisy.append(_drawn(release, counted))
+        payer.pays()
+        write(noisy[0])
+    if not request.quiet:
+        name = "standard output" if request.target == PIPE else request.target
+        request.tell(payer, page, [*asked.lines(), f"{name}: {noisy[0].num_rows:,} rows"])
+
+
+def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
+    """The release, with open rows. Raises: FileError, ParameterError."""
     from dpfast.tables.rows import Columns, Rows
     from dpfast.tables.source import cells_decide
-    from dpfast.tables.streams import PIPE, check_format
 
-    given, source, target, metadata = asked.given, options["source"], options["target"], options["metadata"]
-    check_format(form, source, target)
-    verify, resume = options["verify"], options["resume"] or options["verify"]
-    found: Found = "compare" if verify else "replace" if options["force"] else "keep" if resume else "refuse"
-    report, read = options["report_file"], {"ROWS": source, "--ledger": options["ledger_file"]}
-    read |= {"--key-file": options["key_file"], **(asked.cells.files if asked.cells else {})}
-    refuse_shared(target, read, metadata)
-    check_report(report, options["report_title"], target, *read.values(), metadata, found=found)
-    ledger, key = _paying(asked, options, style, resume=resume)
-    if verify and not is_file(target):
-        raise ParameterError(f"OUT must be the file of a release, got {target}")
-    sink: dict[str, Any] = {"found": found, "given": form, "metadata": metadata}
-    table.checked(target, **sink)
-    rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")), style, form)
-    refuse_inside(source, "ROWS", {"OUT": target, "--metadata": metadata, "--report": report})
+    columns = Columns(asked.by, asked.given["unit"], asked.given.get("summed"))
+    rows = Rows(request.source, columns, request.style, request.form)
     with cells_decide(rows.format):
         typed = asked.cells.typed(rows.kinds) if asked.cells else []
-    release = Release(asked, rows, typed, ledger, key, resume, options["threads"])
-    about, counted = release.about(), _counted(release, quiet=options["quiet"])
-    noisy: list[Any] = []
-    with reported(
-        report, lambda: _facts(release, noisy[0], about, target, options["report_title"]), found=found
-    ) as page:
-        paid: list[bool | None] = [False]  # None: an interrupt came while the ledger was charged or noise was drawn
-        stays = charge_stays(ledger, lambda: paid[-1], keyed=key is not None)
-        with stays, table.written(target, about, **sink) as write:
-            paid.append(False if verify else None)
-            noisy.append(_drawn(release, counted))
-            paid.append(not verify)
-            write(noisy[0])
-            page.make()
-    if options["quiet"]:
-        return
-    out = "standard output" if target == PIPE else target
-    said = [*asked.lines(), f"{out}: {noisy[0].num_rows:,} rows"]
-    if ledger is not None:
-        said += [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
-    said += [f"{target} is what the release gives: drawn again and compared"] if verify else []
-    said += [f"{report}: the page about it"] if report and page.failed is None else []
-    terminal.tell("\n".join(map(terminal.printable, said)))
+    payer.call(rows.name, f"{asked.column} by {', '.join(asked.by)}")
+    return Release(request, asked, payer, rows, typed)
 
 
-def _paying(
-    asked: Asked, options: Mapping[str, Any], style: TextFormat, *, resume: bool
-) -> tuple[dpfast.Ledger | None, Any]:
-    """The ledger and the release key. Raises: what a charge would, before a row is read."""
-    if options["ledger_file"] is None:
-        return None, None
-    ledger = dpfast.Ledger(options["ledger_file"], shared_with=options["shared_with"])
-    key = None
-    if options["key_file"]:
-        key = dpfast.KeyFile(options["key_file"]).derive(options["label"])._naming(asked.public(style))  # noqa: SLF001
-    again = ledger.expect(key, asked.mechanism, resume=resume)
-    if options["verify"] and not again:
-        raise ParameterError(
-            f"--label must be that of a release, and {ledger.path} has none of {options['label']!r:.60}"
-        )
-    return ledger, key
+def _paying(request: Request, asked: Asked) -> Payer:
+    """Raises: what a charge would, before a row is read."""
+    payer = Payer(request, asked.public(request.style))
+    if payer.ledger is not None:
+        again = payer.ledger.expect(payer.key, asked.mechanism, resume=request.resume)
+        if request.found == "compare" and not again:
+            raise ParameterError(
+                f"--label must be that of a release, and {payer.ledger.path} has none of {payer.label!r:.60}"
+            )
+    return payer
 
 
-def _counted(release: Release, *, quiet: bool) -> dpfast.BoundedHistogram:
+def _counted(release: Release) -> dpfast.BoundedHistogram:
     """Reads all rows. Raises: FileError (they are damaged, or have changed meanwhile)."""
     from dpfast.tables.gathered import Gathered
 
     asked, rows = release.asked, release.rows
     held = Gathered(rows, asked.cells, as_reals=asked.step != 1)
-    with closing(terminal.Bar(quiet=quiet)) as bar:
+    with closing(terminal.Bar(quiet=release.request.quiet)) as bar:
         bar.show(text=rows.name)
         for batch in rows.batches():
             held.add(batch, release.typed)
@@ -558,22 +494,23 @@ def _counted(release: Release, *, quiet: bool) -> dpfast.BoundedHistogram:
         rows.must_be_the_same()
         bar.show(text=f"{rows.name}: counting")
         keys, units, values = held.taken()
-        of = {} if values is None else {"values": values}
-        return dpfast.bounded_histogram(keys, units, **of, **asked.counts, key=release.key)
+        domain = None if asked.cells is None else np.arange(asked.cells.size, dtype=np.int32)
+        how = {"domain": domain, "key": release.payer.key, **asked.bounds._asdict()}
+        return dpfast.bounded_histogram(keys, units, values=values, **how)
 
 
 def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
     """The noisy table; a ledger is charged first."""
     from dpfast.tables.gathered import of_type, table_of
 
-    asked, ledger, key = release.asked, release.ledger, release.key
-    how: dict[str, Any] = {"ledger": ledger}
-    if key is not None:
-        how |= {"key": key, "resume": release.resume}
-    elif ledger is not None:
-        how["label"] = release.label
+    asked, payer = release.asked, release.payer
+    how: dict[str, Any] = {"ledger": payer.ledger}
+    if payer.key is not None:
+        how |= {"key": payer.key, "resume": payer.resume}
+    elif payer.ledger is not None:
+        how["label"] = payer.label
     if asked.cells is not None:
-        noisy = counted.release(asked.mechanism, threads=release.threads, **how)
+        noisy = counted.release(asked.mechanism, threads=release.request.threads, **how)
         keys = asked.cells.columns(release.typed)
     else:
         given = asked.given
@@ -586,38 +523,41 @@ def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
     return table_of(dict(zip(asked.by, keys, strict=True)), _values(asked, noisy))
 
 
-def _facts(release: Release, noisy: Any, about: Mapping[str, Any], target: Path, title: str | None) -> Facts:
+def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
     """What a report shows of this release, once OUT is there."""
     from dpfast.tables import first_rows
 
-    asked = release.asked
-    unit, mechanism, known = asked.given["unit"], asked.mechanism, asked.cells is not None
-    confidence, jointly = asked.confidence, "jointly" in asked.given
-    half = asked.half_width or asked.within(USUAL)
+    asked, mechanism, request = release.asked, release.asked.mechanism, release.request
     first = noisy.slice(0, ROWS)
-    cells, every = first[asked.column].to_pylist(), noisy[asked.column].to_numpy()
+    every_combination = "The rows are all combinations of the public keys."
+    unit = asked.given["unit"]
+    notes = [
+        f"What one {unit} has beyond the bounds was left out at random, so numbers are too low where one {unit} has much."
+    ]
+    return Facts(
+        request.target.name, noisy.num_rows, [_column(asked, first, noisy[asked.column].to_numpy(), about)],
+        mechanism.guarantee, about,
+        labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in asked.by],
+        rows_are=every_combination if asked.cells else "The rows are the keys whose noisy number reached the threshold.",
+        title=request.report_title or "", balance=release.payer.balance([mechanism]), notes=notes,
+    )  # fmt: skip
+
+
+def _column(asked: Asked, first: Any, every: Any, about: Mapping[str, Any]) -> Noisy:
+    """The noisy column of a report: its first rows, and the ends of all."""
+    half, name = asked.half_width or asked.within(USUAL), asked.column
+    cells = first[name].to_pylist()
     low, high = (
-        first[name].to_pylist() if asked.half_width else [asked.near(cell, way * half) for cell in cells]
-        for name, way in (("low", -1), ("high", 1))
+        first[end].to_pylist() if asked.half_width else [asked.near(cell, way * half) for cell in cells]
+        for end, way in (("low", -1), ("high", 1))
     )
     widths = {"one cell": _within(asked.within(USUAL))}
     if asked.cells is not None and asked.cells.size > 1:
         widths[f"all {asked.cells.size:,} cells at once"] = _within(asked.within(USUAL, asked.cells.size))
-    notes = [
-        f"What one {unit} has beyond the bounds was left out at random, so numbers are too low where one {unit} has much."
-    ]
-    every_combination = "The rows are all combinations of the public keys."
-    column = Noisy(
-        asked.column, "sums" if asked.column == "sum" else "counts", cells, low, high, float(mechanism.stddev * asked.step),
-        about["releases"][0], confidence, jointly, widths, least=every.min().item() if len(every) else None, most=every.max().item() if len(every) else None,
-        holds=f"the bounded {asked.column}",
-    )  # fmt: skip
-    return Facts(
-        target.name, noisy.num_rows, [column], mechanism.guarantee, about,
-        labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in asked.by],
-        rows_are=every_combination if known else "The rows are the keys whose noisy number reached the threshold.",
-        title=title or "", balance=balance(release.ledger, release.label, [mechanism], keyed=release.key is not None),
-        notes=notes,
+    return Noisy(
+        name, f"{name}s", cells, low, high, float(asked.mechanism.stddev * asked.step), about["releases"][0],
+        asked.confidence, "jointly" in asked.given, widths, holds=f"the bounded {name}",
+        least=every.min().item() if len(every) else None, most=every.max().item() if len(every) else None,
     )  # fmt: skip
 
 
@@ -631,7 +571,7 @@ def _values(asked: Asked, noisy: Any) -> dict[str, Any]:
         found |= {name: np.array(end, np.int64) for name, end in zip(("low", "high"), ends, strict=True)}
     if asked.step != 1:
         found = {name: values * float(asked.step) for name, values in found.items()}
-    low, high = asked.bounds()
+    low, high = asked.public_ends()
     if low is not None or high is not None:
         floor, top = INT64_ENDS if asked.step == 1 else (-math.inf, math.inf)
         within = max(floor if low is None else low, floor), min(top if high is None else high, top)

@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import click
 
 import dpfast
 from dpfast import terminal
 from dpfast.cli.options import InOrder, Number, number, picture_file, sharing
-from dpfast.errors import FileError, UnusableValuesError
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -30,24 +28,6 @@ Examples:
   dpfast ledger copy budget.db /backups/budget-2026-11.db
   dpfast ledger verify budget.db
 """
-
-
-@contextmanager
-def charge_stays(ledger: dpfast.Ledger | None, paid: Callable[[], bool | None], *, keyed: bool) -> Iterator[None]:
-    """What ends early after the charge says that it stays, and what another try costs.
-
-    paid: whether it was charged, or None if it may have been. keyed: whether the release can be
-    tried again.
-    """
-    try:
-        yield
-    except (FileError, UnusableValuesError, KeyboardInterrupt) as error:
-        if ledger is None or (charged := paid()) is False:
-            raise
-        stays = f"the charge in {ledger.path} stays" if charged else f"a charge in {ledger.path}, if made, stays"
-        free = "--resume writes OUT without a new charge" if charged else "--resume writes OUT for one charge in all"
-        then = free if keyed else "without a key another try is another release"
-        raise type(error)("; ".join([*map(str, error.args), f"{stays}: {then}"])) from None
 
 
 @click.group(cls=InOrder, epilog=EXAMPLES)
@@ -74,34 +54,11 @@ def ledger() -> None:
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
 @click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
 @sharing
-def create(
-    file: Path,
-    epsilon: Number | None,
-    delta: Number | None,
-    rho: Number | None,
-    by: str | None,
-    own_delta: Number | None,
-    dataset: str | None,
-    adjacency: str | None,
-    unit: str | None,
-    shared_with: str | int | None,
-) -> None:
+def create(file: Path, **terms: Any) -> None:
     """Make a ledger in FILE, for one data set, adjacency and unit of privacy."""
-    if epsilon is None and rho is None:
+    if terms["epsilon"] is None and terms["rho"] is None:
         raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
-    made = dpfast.Ledger(
-        file,
-        epsilon,
-        delta=delta,
-        rho=rho,
-        by=by,
-        own_delta=own_delta,
-        dataset=dataset,
-        adjacency=adjacency,
-        unit=unit,
-        create=True,
-        shared_with=shared_with,
-    )
+    made = dpfast.Ledger(file, **terms, create=True)
     terminal.tell(budget(made), to="stdout")
 
 

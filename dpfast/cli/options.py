@@ -28,10 +28,22 @@ Number: TypeAlias = Fraction | Decimal
 GaussianLaw: TypeAlias = dpfast.Gaussian | dpfast.DiscreteGaussian
 Mechanism: TypeAlias = dpfast.DiscreteLaplace | dpfast.Laplace | GaussianLaw
 Command = TypeVar("Command", bound=Callable[..., object])
+Decorator: TypeAlias = Callable[[Any], Any]
 Ways: TypeAlias = Mapping[tuple[str, ...], Callable[..., Any]]  # options that are given together, and what they make
 GAUSSIANS = dpfast.Gaussian, dpfast.DiscreteGaussian
 ADDS_UP = ("epsilon", "delta", "rho")  # over columns
 ABOUT = ("adjacency", "unit", "signed")
+
+
+def together(*options: Decorator) -> Decorator:
+    """One decorator for several options, which help shows in this order."""
+
+    def decorated(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
 
 
 class InOrder(click.Group):
@@ -160,22 +172,14 @@ def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
     return command
 
 
-def noise_options(command: Command) -> Command:
-    """Add the options that name an exact distribution, with which noise is compared."""
-    for option in (
-        click.option("--granularity", type=number, help="Real mechanisms: the grid of outputs, a power of two."),
-        click.option("--sigma", type=number, help="Gaussian mechanisms: the parameter."),
-        click.option(
-            "--distribution",
-            type=click.Choice([*laws.own_laws()]),
-            help="Compare the noise with this exact distribution.",
-        ),
-        click.option(
-            "--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are."
-        ),
-    ):
-        command = option(command)
-    return command
+noise_options = together(  # which name an exact distribution, with which noise is compared
+    click.option("--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are."),
+    click.option(
+        "--distribution", type=click.Choice([*laws.own_laws()]), help="Compare the noise with this exact distribution."
+    ),
+    click.option("--sigma", type=number, help="Gaussian mechanisms: the parameter."),
+    click.option("--granularity", type=number, help="Real mechanisms: the grid of outputs, a power of two."),
+)
 
 
 def noise_of(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -16,9 +16,9 @@ import numpy as np
 import dpfast
 from dpfast import terminal
 from dpfast.cli.file_options import is_file, same
-from dpfast.cli.options import Mechanism, half_width
+from dpfast.cli.options import Mechanism, half_width, together
 from dpfast.errors import DpfastError, FileError, ParameterError
-from dpfast.report.facts import Balance, Cell, Facts, Noisy
+from dpfast.report.facts import Cell, Facts, Noisy
 from dpfast.report.page import page
 from dpfast.tables.atomic_write import atomic_write, check
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpfast.tables.atomic_write import Found
 
 USUAL = Fraction(95, 100)
-_OPTIONS = (
+report_options = together(
     click.option(
         "--report",
         "report_file",
@@ -36,13 +36,6 @@ _OPTIONS = (
     ),
     click.option("--report-title", metavar="TEXT", help="The title of that page; by default it names OUT."),
 )
-
-
-def report_options(command: Any) -> Any:
-    """Add `--report` and `--report-title`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def check_report(path: Path | None, title: str | None, target: Path, *others: Path | None, found: Found) -> None:
@@ -188,23 +181,3 @@ def _within(end: Cell, lower: Any, upper: Any) -> Cell:
     """The end of an interval, within public bounds."""
     low: Cell = end if lower is None else max(end, lower)
     return low if upper is None else min(low, upper)
-
-
-def balance(ledger: dpfast.Ledger | None, label: str, parts: Iterable[Any], *, keyed: bool) -> Balance | None:
-    """The ledger, if there is one, just after the charge under a label: later ones change nothing.
-
-    parts: what was charged, mechanisms or guarantees. keyed: whether the label is a key's. It has
-    one charge then; otherwise the last charge under it is meant.
-    """
-    if ledger is None:
-        return None
-    charges = [each for each in ledger.history() if each.label == label and not each.refused]
-    last = [each for each in charges if not keyed or "manifest" in each.parameters][-1]
-    budget, charged = ledger.cost(ledger.budget), dict.fromkeys(ledger.cost(ledger.budget), Fraction(0))
-    for part in parts:
-        for name, amount in ledger.cost(part).items():
-            charged[name] += amount
-    spent = {name: getattr(last, f"{name}_total") for name in budget}
-    left = {name: most - spent[name] for name, most in budget.items()}
-    shown = label if keyed else ""  # without a key a label names IN, which is nobody's business
-    return Balance(ledger.dataset, last.number, last.time, charged, spent, left, budget, shown)

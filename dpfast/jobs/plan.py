@@ -15,13 +15,12 @@ from dpfast.errors import DTypeError, ParameterError
 from dpfast.jobs.keys import form, ipc, keys_of, sorted_domain, type_of
 from dpfast.privacy.parameters import Real, exact_real, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
-from dpfast.records.bounded_histogram import bounded_histogram
+from dpfast.records.bounded_histogram import Bounds, bounded_histogram
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import Chooser, ReleaseKey
 
 VERSION = 1  # the stage's: its files, and how rows become blocks
-CAPS = "max_partitions", "max_per_partition", "max_contributions"
-BOUNDS = "lower", "upper", "granularity"
+ENDS = "lower", "upper", "granularity"
 
 
 class Plan(NamedTuple):
@@ -113,8 +112,8 @@ def plan(
     domain: Any,
     buckets: int,
     values: str | None,
+    bounds: Bounds,
     chooser: Chooser | None,
-    **how: Any,
 ) -> tuple[Plan, pa.Table | None, Sensitivity]:
     """The terms; the domain sorted by key, or None; the change that noise must hide.
 
@@ -122,8 +121,8 @@ def plan(
     """
     names, types = keys_in(schema, by, unit_column, *([] if values is None else [values]))
     type_of(unit_column, schema.field(unit_column).type)
-    for name in BOUNDS:
-        how[name] = None if how[name] is None else _plain(name, how[name])
+    how = bounds._asdict()
+    how |= {name: _plain(name, how[name]) for name in ENDS if how[name] is not None}
     if "count" in names or "sum" in names:
         raise ParameterError("by must name no column 'count' or 'sum', which is that of the noisy numbers")
     keys = None if domain is None else sorted_domain(names, types, domain)

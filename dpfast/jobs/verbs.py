@@ -21,7 +21,9 @@ from dpfast.jobs.tasks import DOMAIN, Bound, Check, Digest, Draw, Freeze, Publis
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import Real, flag
 from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.records.bounded_histogram import Bounds
 from dpfast.records.partitions import BUCKETS, Showing, Withheld, alone
+from dpfast.records.payment import Payment, checked_ledger
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import Chooser, KeyFile, ReleaseKey, release_key
 from dpfast.release.seal import VERSION, BlockDigest, Manifest, Seal
@@ -88,14 +90,22 @@ def bounded_counts(
     Raises: DTypeError, ParameterError (a column is not there, a stage of another release);
         FileError; UnusableValuesError, OtherInputError (the rows changed between two tries).
     """
+    caps = max_partitions, max_per_partition, max_contributions
+    bounds = Bounds(*caps, lower, upper, granularity, adjacency, privacy_unit)
     secret = release_key(key)
     probe(engine, secret)
     schema = engine.schema(rows)
     terms, names, sensitivity = plan(
-        schema, secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
-        max_partitions=max_partitions, max_per_partition=max_per_partition, max_contributions=max_contributions,
-        lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit, chooser=chooser,
-    )  # fmt: skip
+        schema,
+        secret,
+        unit_column=unit,
+        by=by,
+        domain=domain,
+        buckets=buckets,
+        values=values,
+        bounds=bounds,
+        chooser=chooser,
+    )
     folder = Folder(stage, private=True)
     folder.make()
     begin(folder, terms)
@@ -166,11 +176,7 @@ def release(
     must_be_apart(counts.stage, out)
     there, begun = out.names(), again  # in this order, for another driver reserves before it writes there
     if ledger is not None:
-        from dpfast.ledger import Ledger  # late, because SQLite takes a while
-
-        if not isinstance(ledger, Ledger):
-            raise DTypeError(f"ledger must be a Ledger, or None where nobody pays, not {type(ledger).__name__}")
-        begun = ledger.expect(secret, mechanism, resume=again)
+        begun = checked_ledger(ledger, ", or None where nobody pays").expect(secret, mechanism, resume=again)
     if there and not begun:
         why = "nothing of this release is reserved yet" if again else "resume=True continues what was begun there"
         raise FileError(f"{out.place} is not empty, and {why}: a release needs a folder of its own")
@@ -180,7 +186,7 @@ def release(
     facts = _facts(counts, mechanism, seal)
     if (there := out.facts(MANIFEST)) is not None and not _alike(there, facts, "files"):
         raise ParameterError(f"{out.place} must be an output of this release, and is one of another")
-    sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
+    sealed = Payment(ledger, None, secret, again).sealed(seal)
     blocks, draw = list(counts.hashes), Draw(counts.terms, counts.stage, sealed, _showing(mechanism))
     if counts.terms.known:
         files = engine.run(Publish(draw, out), blocks)

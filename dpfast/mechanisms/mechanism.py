@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -25,15 +25,7 @@ from dpfast.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_dtype,
 from dpfast.release.blocks import Blocks
 from dpfast.release.counts import origin_of, refuse_less
 from dpfast.release.digits import reader
-from dpfast.release.engine import (
-    SMALL,
-    Draws,
-    check_finite,
-    finish_small,
-    prepare_small,
-    run,
-    run_small,
-)
+from dpfast.release.engine import SMALL, Draws, check_finite, finish_small, prepare_small, run, run_small
 from dpfast.release.layout import disjoint
 from dpfast.release.names import Names
 
@@ -46,6 +38,23 @@ if TYPE_CHECKING:
     from dpfast.privacy.sensitivity import Sensitivity
     from dpfast.release.key import ReleaseKey
     from dpfast.release.seal import Task
+
+
+class Given(NamedTuple):
+    """What a release is given beside its values: `Releasing.release` explains them."""
+
+    out: npt.NDArray[Any] | None = None
+    dtype: npt.DTypeLike | None = None
+    lower: Real | None = None
+    upper: Real | None = None
+    clamp: tuple[Real, Real] | None = None
+    missing: Real | None = None
+    threads: int | None = None
+    constant_time: bool = False
+    key: ReleaseKey | Task | None = None
+    names: Any = None
+    resume: bool = False
+    columns: Any = None
 
 
 class Mechanism(Described, ABC):
@@ -261,9 +270,7 @@ def _refuse_columns(columns: object) -> None:
 class Releasing(Mechanism, Payable):
     """A mechanism that releases arrays. A subclass says of what numbers, and checks them."""
 
-    OPTIONS: ClassVar[frozenset[str]] = frozenset(
-        {"out", "dtype", "lower", "upper", "clamp", "missing", "threads", "constant_time", "names", "columns"}
-    )
+    OPTIONS: ClassVar[frozenset[str]] = frozenset(Given._fields) - {"key", "resume"}
     INTEGERS: ClassVar[bool]
     _job: ClassVar[Callable[..., Job | RealJob]]  # the arrays of a release, once all is found right with them
 
@@ -340,7 +347,7 @@ class Releasing(Mechanism, Payable):
                 place. A label names one release of one input.
             names: under a key, what the values belong to, if not their places: a column of
                 integers or strings as long as the values, sealed with them. An index of pandas is
-                taken unasked.
+                taken ungiven.
             resume: whether this is the release again that was begun under the key's label.
             columns: of a frame, the names of the columns that are released, in their order, as one
                 vector. The result has these columns alone.
@@ -379,9 +386,9 @@ class Releasing(Mechanism, Payable):
                 return found if found.ndim or out is not None else found[()]
         if key is not None:
             key = _keys().sealing(key, values)
-        return self._release(
-            values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume, columns
-        )  # fmt: skip
+        # Those of Given, without the record: it would take a tenth of a release of one number.
+        given = out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume, columns
+        return self._steps(values, None, given)
 
     @property
     @abstractmethod
@@ -402,29 +409,17 @@ class Releasing(Mechanism, Payable):
         plan = self._constant_work_plan
         finish_small(self._job(values, out), plan, partial(self._decide, plan.width), *left)
 
-    def _release(
-        self,
-        values: npt.ArrayLike,
-        charge: Callable[..., None] | None = None,
-        /,
-        out: npt.NDArray[Any] | None = None,
-        dtype: npt.DTypeLike | None = None,
-        lower: Real | None = None,
-        upper: Real | None = None,
-        clamp: tuple[Real, Real] | None = None,
-        missing: Real | None = None,
-        threads: int | None = None,
-        constant_time: bool = False,
-        key: ReleaseKey | Task | None = None,
-        names: Any = None,
-        resume: bool = False,
-        columns: Any = None,
-    ) -> Any:
+    def _release(self, values: Any, charge: Callable[..., None] | None = None, /, **options: Any) -> Any:
+        return self._steps(values, charge, Given(**options))
+
+    def _steps(self, values: Any, charge: Callable[..., None] | None, given: tuple[Any, ...]) -> Any:
         """A release in three steps.
 
         charge: what a ledger does as the second, or it raises. Under a key it is given the seal.
+        given: the fields of Given.
         """
         # Prepare: what can be wrong is found here.
+        out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume, columns = given
         public = self._inputs(clamp, missing)
         if threads is not None:
             threads = whole("threads", threads, 1)
@@ -434,11 +429,8 @@ class Releasing(Mechanism, Payable):
             made: np.dtype[Any] | None = INT64 if self.INTEGERS else None
             if dtype is not None:
                 made = (integer_dtype if self.INTEGERS else real_dtype)(dtype).newbyteorder("=")
-            options = {
-                "dtype": made, "lower": lower, "upper": upper, "clamp": clamp, "missing": missing,
-                "threads": threads, "constant_time": constant_time, "key": key, "names": names, "resume": resume,
-                "columns": columns,
-            }  # fmt: skip
+            options = Given(*given)._replace(dtype=made, threads=threads, constant_time=constant_time)._asdict()
+            del options["out"]
             return other(lambda cells, **of: self._release(cells, charge, **of), values, options)
         _refuse_columns(columns)
         refuse_less(values, self)
@@ -448,7 +440,7 @@ class Releasing(Mechanism, Payable):
         if key is not None or names is not None or resume is not False:
             if not (key is None or out is None or disjoint(np.asarray(values), out)):  # a clamp has made a copy
                 raise ParameterError("out must not be values themselves under a key: no retry could read them again")
-            self._sealed(job, public, constant_work, plan, threads, charge, key, names, resume, unseen=out is None)
+            self._sealed(job, public, (constant_work, plan), charge, Given(*given)._replace(threads=threads))
             return job.out if job.out.ndim or out is not None else job.out[()]
         if (charge is not None or out is not None) and isinstance(job, RealJob):
             check_finite(job, final=charge is not None)
@@ -474,22 +466,17 @@ class Releasing(Mechanism, Payable):
         self,
         job: Job | RealJob,
         public: Inputs,
-        constant_work: bool,
-        plan: _native.Plan,
-        threads: int | None,
+        work: tuple[bool, _native.Plan],
         reserve: Callable[..., None] | None,
-        key: ReleaseKey | Task | None,
-        names: Any,
-        resume: bool,
-        *,
-        unseen: bool,
+        given: Given,
     ) -> None:
         """Fill job.out under a key: each block of the values from the stream of its own digest."""
-        if key is None:
+        names, (constant_work, plan) = given.names, work
+        if given.key is None:
             what = "resume is" if names is None else "names are"
             raise ParameterError(f"{what} for a release under a key, and there is no key")
-        again = resume is not False and flag("resume", resume)
-        task = _keys().task_of(key, self, reserve, public.named(), resume=again)
+        again = given.resume is not False and flag("resume", given.resume)
+        task = _keys().task_of(given.key, self, reserve, public.named(), resume=again)
         blocks = Blocks(
             job,
             plan.address,
@@ -497,8 +484,8 @@ class Releasing(Mechanism, Payable):
             constant_work=constant_work,
             decide=partial(self._decide, plan.width),
             names=names if names is None or isinstance(names, Names) else Names.read("names", names, job.counts.size),
-            threads=threads,
-            unseen=unseen,
+            threads=given.threads,
+            unseen=given.out is None,
         )
         try:
             task.take(blocks)

@@ -22,7 +22,7 @@ from dpfast.privacy.record import written
 from dpfast.release.arrays import FLOAT32, REAL_ENDS, RealJob, plain_array, prepare_real
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Unpack
 
     from dpfast.mechanisms.integer import Frame
@@ -206,9 +206,9 @@ class RealMechanism(Releasing):
 
     # ------------------------------------------------------------------ a release
 
-    def _release(self, *arguments: Any, **options: Any) -> Any:
+    def _steps(self, values: Any, charge: Callable[..., None] | None, given: tuple[Any, ...]) -> Any:
         with _native.own_mode():
-            return super()._release(*arguments, **options)
+            return super()._steps(values, charge, given)
 
     def _job(self, *arguments: Any) -> RealJob:
         return prepare_real(*arguments, exponent=self._exponent, bound=self._bound)

@@ -20,6 +20,7 @@ from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
 from dpfast.records.amounts import Amounts, Grid, grid
+from dpfast.records.payment import checked_ledger
 from dpfast.records.places import (
     Finder,
     Known,
@@ -39,7 +40,6 @@ from dpfast.release.secret import warn_insecure
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
-    from dpfast.mechanisms.described import Payable
     from dpfast.mechanisms.selection import Selection
     from dpfast.records.partitions import Thresholded
     from dpfast.trees.noisy_tree import NoisyTree
@@ -63,6 +63,52 @@ class Caps(NamedTuple):
     def choose_rows(self) -> bool:
         """Whether rows are chosen, and not only the partitions of a unit."""
         return self.per_partition is not None or self.contributions is not None
+
+
+class Bounds(NamedTuple):
+    """What bounds a unit, in the caller's words: `bounded_histogram` has these parameters."""
+
+    max_partitions: int | None = None
+    max_per_partition: int | None = None
+    max_contributions: int | None = None
+    lower: Real | None = None
+    upper: Real | None = None
+    granularity: Real | None = None
+    adjacency: str = "add-remove"
+    unit: str = "person"
+
+    def checked(self, *, summed: bool) -> tuple[Caps, Grid | None]:
+        """The caps, and the ends of what is summed. Raises: DTypeError, ParameterError."""
+        given = zip(CAPS, self[:3], strict=True)
+        caps, ends = Caps(*(None if cap is None else whole(name, cap, 1) for name, cap in given)), None
+        if summed:
+            ends = grid(self.lower, self.upper, self.granularity)
+        elif not self.lower is self.upper is self.granularity is None:
+            raise ParameterError("lower, upper and granularity are of values: give values, or leave them out")
+        enough = caps.partitions is not None and (caps.per_partition is not None or summed)
+        if caps.contributions is None and not enough:
+            others = "max_partitions" if summed else "max_partitions with max_per_partition"
+            raise ParameterError(f"max_contributions must be given, or {others}")
+        return caps, ends
+
+    def sensitivity(self, caps: Caps, ends: Grid | None, size: int | None) -> Sensitivity:
+        """The least norms that follow from all checked caps together, for a domain of this size."""
+        most = min(cap for cap in (caps.partitions, caps.contributions, size) if cap is not None)
+        if most > MAX_CELLS:
+            name = "max_partitions" if most == caps.partitions else "max_contributions"
+            raise ParameterError(f"{name} must be below 2**63, got {shown(most)}")
+        rows = min((cap for cap in caps[1:] if cap is not None), default=1)
+        step = 1 if ends is None else ends.most
+        return Sensitivity(
+            most,
+            rows * step,
+            l1=None if caps.contributions is None else caps.contributions * step,
+            cells=size,
+            adjacency=self.adjacency,
+            unit=self.unit,
+            signed=ends is not None and ends.signed,
+            keys="private" if size is None else "public",
+        )
 
 
 class Terms(NamedTuple):
@@ -185,14 +231,9 @@ class BoundedHistogram(_Counted):
         """
         if not isinstance(mechanism, Releasing):
             raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
-        return mechanism.release(self.counts, **options) if ledger is None else self._paid(ledger, mechanism, options)
-
-    def _paid(self, ledger: Ledger, mechanism: Payable, options: dict[str, Any]) -> Any:
-        from dpfast.ledger import Ledger  # late, because SQLite takes a while
-
-        if not isinstance(ledger, Ledger):
-            raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
-        return ledger.release(mechanism, self.counts, **options)
+        if ledger is None:
+            return mechanism.release(self.counts, **options)
+        return checked_ledger(ledger).release(mechanism, self.counts, **options)
 
     def select(self, selection: Selection, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
         """`selection.select(counts, **options)`: a place in the domain, or k of them.
@@ -211,7 +252,9 @@ class BoundedHistogram(_Counted):
 
         if not isinstance(selection, Selection):
             raise DTypeError(f"selection must be one of dpfast's, not {type(selection).__name__}")
-        return selection.select(self.counts, **options) if ledger is None else self._paid(ledger, selection, options)
+        if ledger is None:
+            return selection.select(self.counts, **options)
+        return checked_ledger(ledger).release(selection, self.counts, **options)
 
     def tree(self, **options: Any) -> NoisyTree:
         """`dpfast.tree(counts, sensitivity=sensitivity, **options)`: sums over ranges of keys.
@@ -387,14 +430,9 @@ def bounded_histogram(
     >>> found.sensitivity.l1, found.release(dpfast.DiscreteLaplace(1, found.sensitivity)).shape
     (Fraction(2, 1), (2,))
     """
-    caps = Caps(
-        *(
-            None if cap is None else whole(name, cap, 1)
-            for name, cap in zip(CAPS, (max_partitions, max_per_partition, max_contributions), strict=True)
-        )
-    )
-    bounds = _bounds(values, lower, upper, granularity)
-    _check(caps, bounds)
+    caps = max_partitions, max_per_partition, max_contributions
+    of = Bounds(*caps, lower, upper, granularity, adjacency, unit)
+    bounded, bounds = of.checked(summed=values is not None)
     if not isinstance(outside, str) or outside not in OUTSIDE:
         raise ParameterError(f"outside must be 'drop' or 'refuse', got {shown(outside)}")
     if outside == "refuse" and domain is None:
@@ -402,9 +440,9 @@ def bounded_histogram(
     if domain is None and bounds is not None and bounds.lower < 0:
         raise ParameterError("lower must be at least 0 without a domain, for thresholded takes no negative sums")
     known = None if domain is None else domain_keys(domain, keys)
-    sensitivity = _sensitivity(caps, bounds, None if known is None else known.size, adjacency, unit)
+    sensitivity = of.sensitivity(bounded, bounds, None if known is None else known.size)
     chooser = _chooser(key)
-    terms = Terms(caps, bounds, None if key is None else chooser.id)
+    terms = Terms(bounded, bounds, None if key is None else chooser.id)
 
     rows_keys, single = key_columns(keys)
     rows_ids = column("unit_ids", unit_ids)
@@ -421,44 +459,6 @@ def bounded_histogram(
         raise DTypeError("keys and domain must be both of integers or both of strings")
     counts = _counted(known, Finder(rows_keys, known), rows_ids, amounts, terms, chooser, refuse=outside == "refuse")
     return BoundedHistogram(known.names(), counts, sensitivity, terms)
-
-
-# ------------------------------------------------------------------ parameters
-
-
-def _bounds(values: Any, lower: Real | None, upper: Real | None, granularity: Real | None) -> Grid | None:
-    if values is not None:
-        return grid(lower, upper, granularity)
-    if not lower is upper is granularity is None:
-        raise ParameterError("lower, upper and granularity are of values: give values, or leave them out")
-    return None
-
-
-def _check(caps: Caps, bounds: Grid | None) -> None:
-    enough = caps.partitions is not None and (caps.per_partition is not None or bounds is not None)
-    if caps.contributions is None and not enough:
-        others = "max_partitions with max_per_partition" if bounds is None else "max_partitions"
-        raise ParameterError(f"max_contributions must be given, or {others}")
-
-
-def _sensitivity(caps: Caps, bounds: Grid | None, size: int | None, adjacency: str, unit: str) -> Sensitivity:
-    """The least norms that follow from all caps together, for a domain of this size."""
-    most = min(cap for cap in (caps.partitions, caps.contributions, size) if cap is not None)
-    if most > MAX_CELLS:
-        name = "max_partitions" if most == caps.partitions else "max_contributions"
-        raise ParameterError(f"{name} must be below 2**63, got {shown(most)}")
-    rows = min((cap for cap in caps[1:] if cap is not None), default=1)
-    step = 1 if bounds is None else bounds.most
-    return Sensitivity(
-        most,
-        rows * step,
-        l1=None if caps.contributions is None else caps.contributions * step,
-        cells=size,
-        adjacency=adjacency,
-        unit=unit,
-        signed=bounds is not None and bounds.signed,
-        keys="private" if size is None else "public",
-    )
 
 
 def _chooser(key: ReleaseKey | Chooser | None) -> Chooser:

@@ -26,6 +26,7 @@ from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.record import ratio, written
 from dpfast.privacy.sensitivity import Sensitivity, across_parts, refuse_less
 from dpfast.privacy.threshold import least_threshold
+from dpfast.records.payment import Payment
 from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
 from dpfast.release.counts import change_of, origin_of
 from dpfast.release.key import release_key, sealing
@@ -250,7 +251,7 @@ def thresholded(
     """
     law = withholding(noise)(epsilon, delta, sensitivity, pre_threshold=pre_threshold)
     showing = law.showing
-    _check_payment(ledger, label, key, parameters.flag("resume", resume))
+    payment = Payment.of(ledger, label, key, resume)
     among, under = whole("buckets", buckets, 1), None if key is None else release_key(sealing(key, counts))
     if among > MOST_BUCKETS:
         raise ParameterError(f"buckets must be at most 2**32, got {parameters.shown(buckets)}")
@@ -262,12 +263,7 @@ def thresholded(
         called = label or "" if under is None else under.label
         with ledger._recording(law, called, unpaid=under is None):  # noqa: SLF001  the ledger's own door
             names, present = _read(keys, counts, sensitivity)
-    if under is not None:
-        noisy = _sealed(law, present, names, under, ledger, among, resume)
-    elif ledger is not None:
-        noisy = ledger.release(law, present, label=label)
-    else:
-        noisy = law.release(present)
+    noisy = payment.release(law, present) if under is None else _sealed(law, present, names, under, payment, among)
     shown = showing.of(present, noisy)
     return Thresholded(_of_their_own(names[shown]), noisy[shown], showing.threshold, law.guarantee)
 
@@ -313,27 +309,13 @@ def _read(keys: npt.ArrayLike, counts: npt.ArrayLike, stated: Sensitivity) -> tu
     return names[order], values[order]
 
 
-def _check_payment(ledger: object, label: object, key: object, resume: bool) -> None:
-    """Raises: DTypeError, ParameterError."""
-    if resume and key is None:
-        raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
-    if label is not None and (ledger is None or key is not None):
-        raise ParameterError(f"label is for a ledger, of a release without a key, got {shown(label)}")
-    if ledger is not None:
-        from dpfast.ledger import Ledger
-
-        if not isinstance(ledger, Ledger):
-            raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
-
-
 def _sealed(
     law: Withheld,
     counts: CountArray,
     names: npt.NDArray[Any],
     key: ReleaseKey,
-    ledger: Ledger | None,
+    payment: Payment,
     buckets: int,
-    resume: bool,
 ) -> CountArray:
     """Noisy counts of sorted keys. A bucket is a block, so the number of keys is not published."""
     runs = [canonical(name) for name in names.tolist()]
@@ -344,8 +326,7 @@ def _sealed(
     named = [Names.of_bytes([runs[i] for i in part.tolist()]) for part in parts]
     digester = key.digester(law)
     digests = [digester(j, counts[part], names=named[j]) for j, part in enumerate(parts)]
-    seal = key.seal(law, digests, buckets=buckets)
-    sealed = seal.without_ledger(resume=resume) if ledger is None else ledger.reserve(seal, resume=resume)
+    sealed = payment.sealed(key.seal(law, digests, buckets=buckets))
     noisy = np.empty(counts.size, np.int64)
     for j, part in enumerate(parts):
         noisy[part] = sealed.release(j, counts[part], names=named[j])

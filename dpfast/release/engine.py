@@ -340,8 +340,8 @@ def as_c(
     non_temporal: bool = False,
 ) -> bytes:
     """What C does to plain values and results of these kinds. plan: its address."""
-    about = plan, narrow, constant_work, non_temporal
-    return _as_c(_native.best_isa(), isinstance(job, Job), kinds, job.out.dtype.itemsize, job[2:], *about)
+    work = plan, narrow, constant_work, non_temporal
+    return _as_c(_native.best_isa(), isinstance(job, Job), kinds, job.out.dtype.itemsize, job[2:], work)
 
 
 @lru_cache(maxsize=64)
@@ -351,12 +351,10 @@ def _as_c(
     kinds: tuple[np.dtype[Any], np.dtype[Any]],
     itemsize: int,
     public: Any,
-    plan: int,
-    narrow: bool,
-    constant_work: bool,
-    non_temporal: bool,
+    how: tuple[int, bool, bool, bool],
 ) -> bytes:
-    """itemsize: of the result; public: what follows the arrays of a job."""
+    """itemsize: of the result; public: what follows the arrays of a job; how: the rest of as_c."""
+    plan, narrow, constant_work, non_temporal = how
     work: dict[str, Any] = {"constant_work": constant_work, "non_temporal": non_temporal}
     if integers:
         limbs = 1 if narrow and UINT64 not in kinds else 2

@@ -17,23 +17,24 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from dpfast.errors import ParameterError
+from dpfast.tables import streams
 from dpfast.tables.atomic_write import Found
 from dpfast.tables.domain import is_moment, is_text
 from dpfast.tables.files import JsonWriter, check_place, place
 from dpfast.tables.rows import BATCH
-from dpfast.tables.streams import Form, form
+from dpfast.tables.streams import Form
 from dpfast.tables.text_format import DELIMITERS
 
 SPECIAL = '[",\\t\\r\\n]'  # what a text that holds it is quoted for
 NO_TABLES = {"npy", "npz"}
 
 
-def checked(path: Path, *, found: Found, given: str | None = None, metadata: Path | None = None) -> Form:
-    """The form of `path`, if it can be written. given: that of a file whose name says none.
+def checked(path: Path, *, found: Found, form: str | None = None, metadata: Path | None = None) -> Form:
+    """The form of `path`, if it can be written. form: that of a file whose name says none.
 
     Raises: FileError, ParameterError.
     """
-    made = form(path, given)
+    made = streams.form(path, form)
     if made.format in NO_TABLES or made.codec == "zip":
         raise ParameterError(f"{path} must be a table with columns, such as .csv, .tsv.gz, .jsonl, .parquet or .arrow")
     check_place(path, made, found=found, metadata=metadata)
@@ -42,14 +43,14 @@ def checked(path: Path, *, found: Found, given: str | None = None, metadata: Pat
 
 @contextmanager
 def written(
-    path: Path, about: dict[str, Any], *, found: Found, given: str | None = None, metadata: Path | None = None
+    path: Path, about: dict[str, Any], *, found: Found, form: str | None = None, metadata: Path | None = None
 ) -> Iterator[Callable[[pa.Table], None]]:
     """Yield the function that writes the table to `path`, or to standard output.
 
     about: goes into its schema, or into a file beside it, or into `metadata`. found: as of
-    atomic_write. given: as of checked.
+    atomic_write. form: as of checked.
     """
-    made = checked(path, found=found, given=given, metadata=metadata)
+    made = checked(path, found=found, form=form, metadata=metadata)
     text = json.dumps(about, indent=2) + "\n"
     with place(path, made, text, found=found, metadata=metadata) as file:
         yield lambda table: _write(file, path, made.format, table.replace_schema_metadata({"dpfast": text}))

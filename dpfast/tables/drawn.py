@@ -81,19 +81,15 @@ class Sealing:
         self,
         table: Source,
         columns: list[Cells],
-        key: Any,
-        ledger: Any,
-        *,
-        resume: bool,
+        payer: Any,
         threads: int,
-        paid: Callable[[bool], object],
         tried: Callable[[list[Piece]], object],
     ) -> None:
-        """key: a release key. ledger: it pays. threads: that digest and draw. paid: told of it.
+        """payer: a ledger, a release key, and whether to resume; it is told when it has paid.
 
-        tried: tries to write the first piece before it is paid for.
+        threads: that digest and draw. tried: tries to write the first piece before it is paid for.
         """
-        self._table, self._columns, self._ledger, self._resume = table, columns, ledger, resume
+        self._table, self._columns, self._payer, key = table, columns, payer, payer.key
         self._mechanisms = {each.name: each.mechanism for each in columns}
         self._digesters = [
             key.digester(
@@ -102,12 +98,12 @@ class Sealing:
             for each in columns
         ]
         key = key._naming({}, *[each.terms for each in self._digesters])  # noqa: SLF001  compared before much is read
-        kept = ledger._expected(key, self._mechanisms, resume=resume, follows=PASSING)  # noqa: SLF001  the same
+        kept = payer.ledger._expected(key, self._mechanisms, resume=payer.resume, follows=PASSING)  # noqa: SLF001  the same
         self.again = kept is not None
         # A seal of an earlier version has a digest of the file, and is gone on with as it was.
         named = table.earlier is not None and (kept is None or PASSING.items() <= dict(kept.terms).items())
         self._terms = PASSING if named else {}
-        self._key, self._threads, self._paid, self._tried = key, threads, paid, tried
+        self._key, self._threads, self._tried = key, threads, tried
 
     def digest(self) -> Iterator[float]:
         """The first pass; yields how many bytes of the file are done. Then there is a manifest."""
@@ -141,8 +137,8 @@ class Sealing:
 
     def __iter__(self) -> Drawn:
         """The second pass, once it is reserved. Raises: FileError (the file has changed)."""
-        sealed, second = self._ledger.reserve(self._seal, resume=self._resume), _Pass(self._table)
-        self._paid(True)
+        sealed, second = self._payer.ledger.reserve(self._seal, resume=self._payer.resume), _Pass(self._table)
+        self._payer.pays()
         changed = FileError(f"{self._table.path} has changed while it was read; OUT was not written")
 
         def draw(run: tuple[int, list[Column]]) -> list[Column]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpfast.privacy.parameters import Real, flag, shown, whole
+from dpfast.privacy.parameters import Real, flag, whole
 from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.records.payment import Payment
 from dpfast.release.blocks import BLOCK
 from dpfast.release.counts import refuse_less
 from dpfast.release.key import release_key, sealing
@@ -87,8 +88,7 @@ def tree(
         >>> noisy.guarantee
         <Guarantee epsilon=1, rho=0.165140413, adjacency='add-remove', unit='person'>
     """
-    again = flag("resume", resume)
-    _check_payment(ledger, label, key, again)
+    payment = Payment.of(ledger, label, key, resume)
     if branching is not None and levels is not None:
         raise ParameterError("branching or levels must be given, not both")
     if threads is not None:
@@ -104,35 +104,18 @@ def tree(
     refuse_less(leaves, noise)
     if key is not None:
         secret = release_key(sealing(key, counts))._naming(shape.terms)  # noqa: SLF001  the names of groups are public
-        noisy = _sealed(noise, leaves, secret, ledger, resume=again)
-    elif ledger is not None:
-        noisy = ledger.release(noise, leaves, label=label, threads=threads)
+        noisy = _sealed(noise, leaves, secret, payment)
     else:
-        noisy = noise.release(leaves, threads=threads)
+        noisy = payment.release(noise, leaves, threads=threads)
     gaussian = isinstance(noise.levels[0], DiscreteGaussian)
     return NoisyTree(shape, noisy, noise.variances, gaussian, noise.guarantee)
 
 
-def _check_payment(ledger: object, label: object, key: object, resume: bool) -> None:
-    """Raises: DTypeError, ParameterError."""
-    if resume and key is None:
-        raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
-    if label is not None and (ledger is None or key is not None):
-        raise ParameterError(f"label is for a ledger, of a release without a key, got {shown(label)}")
-    if ledger is not None:
-        from dpfast.ledger import Ledger  # late, because SQLite takes a while
-
-        if not isinstance(ledger, Ledger):
-            raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
-
-
-def _sealed(
-    noise: TreeNoise, counts: CountArray, key: ReleaseKey, ledger: Ledger | None, *, resume: bool
-) -> npt.NDArray[np.int64]:
+def _sealed(noise: TreeNoise, counts: CountArray, key: ReleaseKey, payment: Payment) -> npt.NDArray[np.int64]:
     """The noisy counts of all nodes: a column for each level, one reservation for all."""
     columns, shape = noise.columns, noise.shape
-    if ledger is not None:
-        ledger.expect(key, columns, resume=resume)
+    if payment.ledger is not None:
+        payment.ledger.expect(key, columns, resume=payment.resume)
     nodes = noise.true(counts)
     with wiped_on_errors(nodes):
         levels = {f"level {i}": shape.level(nodes, i) for i in range(len(shape.sizes))}
@@ -144,8 +127,8 @@ def _sealed(
         ]
         digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
         digests = [digesters[name](j, block) for name, j, block in blocks]
-        seal = key.seal(columns, digests, shape=tuple(levels[name].size for name in columns), source=shape.digest)
-        sealed = seal.without_ledger(resume=resume) if ledger is None else ledger.reserve(seal, resume=resume)
+        sizes = tuple(levels[name].size for name in columns)
+        sealed = payment.sealed(key.seal(columns, digests, shape=sizes, source=shape.digest))
         for name in levels.keys() - columns.keys():
             levels[name].fill(0)
         for name, j, block in blocks:

@@ -31,6 +31,7 @@ from dpfast import (
 from dpfast.jobs import table, tasks, verbs
 from dpfast.jobs.folder import Folder
 from dpfast.jobs.keys import ipc, names_of_runs, runs_of
+from dpfast.records.bounded_histogram import Bounds
 from dpfast.records.partitions import NOISE, canonical
 from dpfast.release.names import Names
 from dpfast.release.seal import bytes_of
@@ -247,8 +248,7 @@ def test_sums_that_do_not_fit_saturate_in_any_order() -> None:
     ends = np.iinfo(np.int64)
     plan = verbs.plan(
         pa.schema([("u", pa.int64()), ("k", pa.int64())]), dpfast.Key.generate().derive("q"), unit_column="u", by="k", domain=[5, 7],
-        buckets=1, values=None, max_contributions=1, max_partitions=None, max_per_partition=None, lower=None, upper=None,
-        granularity=None, adjacency="add-remove", unit="person", chooser=None,
+        buckets=1, values=None, bounds=Bounds(max_contributions=1), chooser=None,
     )[0]  # fmt: skip
     n, row = np.array([ends.max, ends.max, -5, ends.min, -1, ends.min]), np.array([0, 0, 0, 1, 1, 1])
     rng = np.random.default_rng(3)

@@ -700,7 +700,7 @@ def _doors_in_the_source() -> set[str]:
     found = set()
     for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_text()
-        for owner in ast.walk(ast.parse(text)) if re.search("resume|ReleaseKey|Labelled", text) else ():
+        for owner in ast.walk(ast.parse(text)) if re.search("(?i:resume)|ReleaseKey|Labelled", text) else ():
             for each in ast.iter_child_nodes(owner):
                 if not isinstance(each, ast.FunctionDef) or each.name.startswith("_"):
                     continue
@@ -708,7 +708,8 @@ def _doors_in_the_source() -> set[str]:
                     one.arg: ast.unparse(one.annotation or ast.Name(""))
                     for one in (*each.args.args, *each.args.kwonlyargs)
                 }
-                if "resume" in given or re.search("ReleaseKey|Labelled", given.get("key", "")):
+                command = "RESUME" in map(ast.unparse, each.decorator_list)  # which takes its options as they come
+                if command or "resume" in given or re.search("ReleaseKey|Labelled", given.get("key", "")):
                     found.add(f"{path.relative_to(PACKAGE)} {each.name}")
     return found
 
@@ -722,6 +723,7 @@ WALKED = {
     "adapters/spark.py bounded_counts": "jobs.bounded_counts on an engine (tests/on_spark.py)",
     "adapters/spark.py release": "jobs.bounded_counts on an engine (tests/on_spark.py)",
     "adapters/spark.py verify": "compares, and gives no noise",
+    "cli/histogram.py histogram": "histogram",
     "cli/privatize.py privatize": "privatize csv",
     "jobs/plan.py plan": "jobs.bounded_counts",
     "jobs/table.py counted": "duckdb.release",
@@ -739,6 +741,7 @@ WALKED = {
     "records/bounded_histogram.py bounded_histogram": "bounded_histogram",
     "records/bounded_histogram.py named": "names terms, and gives no noise",
     "records/partitions.py thresholded": "thresholded",
+    "records/payment.py of": "says who pays, and gives no noise",
     "ledger/head.py seen": "looks, and gives no noise",
     "release/seal.py without_ledger": "blocks: digester",
     "release/seal.py reserve_here": "blocks: digester",

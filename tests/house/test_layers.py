@@ -75,12 +75,14 @@ BEYOND = {
     "bench/rows.py": {"dpfast.release.engine"},
     "bench/sampler.py": {"dpfast.audit", "dpfast.selftest.processes", "dpfast.statistics"},  # the tests that there are
     "cli/histogram.py": {
+        "dpfast.records.bounded_histogram",
         "dpfast.records.partitions",
         "dpfast.release.seal",
-    },  # a threshold before a row is read, a manifest
+    },  # what bounds a unit, and a threshold, before a row is read; a manifest
     "cli/info.py": {"dpfast._native", "dpfast.release.engine", "dpfast.kernels"},
     "cli/privatize.py": {"dpfast.release.engine"},  # how many threads it may use
     "records/bounded_histogram.py": {"dpfast.mechanisms", "dpfast.ledger", "dpfast.trees"},  # its results are released
+    "records/payment.py": {"dpfast.ledger", "dpfast.release.seal"},  # who pays, and what is drawn then
     "records/partitions.py": {"dpfast.mechanisms", "dpfast.ledger"},  # it draws noise: the rest of records/ never does
     "trees/noise.py": {
         "dpfast.mechanisms",
@@ -89,6 +91,7 @@ BEYOND = {
     "trees/release.py": {
         "dpfast.ledger",
         "dpfast.mechanisms",
+        "dpfast.records.payment",
         "dpfast.release.blocks",
         "dpfast.release.counts",
         "dpfast.release.key",

@@ -62,7 +62,7 @@ MUTANTS = [
            'b""', "test_sealed.py -k without_terms"),
     Mutant("a seal without terms is encoded anew", "dpfast/release/seal.py", ' for term in self.terms]) if self.terms else b""', " for term in self.terms])",
            "test_sealed.py test_seal_stream.py -k 'without_terms or golden'"),
-    Mutant("the clamp of an array is not sealed", "dpfast/mechanisms/mechanism.py", "task_of(key, self, reserve, public.named()", "task_of(key, self, reserve, {}",
+    Mutant("the clamp of an array is not sealed", "dpfast/mechanisms/mechanism.py", "task_of(given.key, self, reserve, public.named()", "task_of(given.key, self, reserve, {}",
            "test_sealed.py -k whatever_they_change"),
     Mutant("the clamp of a column is not sealed", "dpfast/release/seal.py", "task.digest, inputs=self.terms)", "task.digest)",
            "test_sealed.py -k clamp_of_a_column"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("the order of rows is not a term of a file's seal", "dpfast/cli/privatize.py", "ensure_ascii=False)} if sort_by else {}", "ensure_ascii=False)} if False else {}",
+    Mutant("the order of rows is not a term of a file's seal", "dpfast/cli/privatize.py", "ensure_ascii=False)} if self.sort_by else {}", "ensure_ascii=False)} if False else {}",
            "test_privatize_again.py -k another_order"),
     Mutant("the clamp of a file is compared once it is read", "dpfast/tables/drawn.py", "key = key._naming({}, *[each.terms for each in self._digesters])", "pass",
            "test_privatize_again.py -k another_clamp"),
@@ -150,7 +150,7 @@ MUTANTS = [
            "test_refused_cells.py -k no_row_decides"),
     Mutant("a double rounds a whole number, and no clamp takes it in", "dpfast/tables/source.py", "if rounded and not wanted.within and", "if False and",
            "test_refused_cells.py -k a_double_rounds"),
-    Mutant("a clamp beyond 2**53 takes in what a double rounds", "dpfast/cli/privatize.py", "within=clamp is not None and min(clamp) >= -(2**53) and max(clamp) <= 2**53", "within=clamp is not None",
+    Mutant("a clamp beyond 2**53 takes in what a double rounds", "dpfast/cli/privatize.py", "within=self.clamp is not None and min(self.clamp) >= -(2**53) and max(self.clamp) <= 2**53", "within=self.clamp is not None",
            "test_refused_cells.py -k a_double_rounds"),
     Mutant("decimals are rounded to doubles whatever their size", "dpfast/tables/arrow_file.py", 'rounded = pa.types.is_decimal(kind) or self.form.format == "JSON lines"', "rounded = False",
            "test_refused_cells.py -k a_double_rounds"),
@@ -162,6 +162,6 @@ MUTANTS = [
            "test_passed.py -k summary_names_the"),
     Mutant("the name of an array leads to another folder", "dpfast/tables/array_file.py", "return path.name if path.anchor or", "return name if path.anchor or",
            "test_passed.py -k leads_nowhere"),
-    Mutant("how texts are read is no term of the seal", "dpfast/cli/privatize.py", "terms = order | style.named_options()", "terms = order",
+    Mutant("how texts are read is no term of the seal", "dpfast/cli/privatize.py", "return order | style.named_options()", "return order",
            "test_everyday_files.py -k refused_by_its_option"),
 ]  # fmt: skip

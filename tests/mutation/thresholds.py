@@ -38,7 +38,7 @@ MUTANTS = [
            "test_thresholded.py -k 'canonical and nearly'"),
     Mutant("private keys are read before the price", "dpfast/records/partitions.py", "ledger.expect(under, law, resume=resume)", "pass",
            "test_thresholded.py -k price_is_known"),
-    Mutant("thresholded draws unpaid", "dpfast/records/partitions.py", "if ledger is None else ledger.reserve(seal, resume=resume)", "",
+    Mutant("thresholded draws unpaid", "dpfast/records/payment.py", " if self.ledger is None else self.ledger.reserve(seal, resume=again)", "",
            "test_thresholded.py -k another_process"),
     Mutant("the rho of Gaussian noise beside a threshold has no delta", "dpfast/records/partitions.py", "rho=of.rho, rho_delta=self.delta, **about)", "rho=of.rho, **about)",
            "test_thresholded.py test_accounting_units.py -k 'gaussian_noise_promises or withheld'"),

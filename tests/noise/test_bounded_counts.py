@@ -223,6 +223,7 @@ NO_DOORS = {
     "records/bounded_histogram.py": "rows",
     "records/fixed_point.py": "rows",
     "records/partitions.py of": "inside thresholded",
+    "records/payment.py": "inside thresholded and tree",
     "records/places.py": "rows",
     "release/arrays.py": "inside a release",
     "release/columns.py": "names",
