@@ -1,21 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who else may change where a path leads to.
+"""Paths: who else may change where one leads to, and files that appear whole or not at all.
 
 Whoever may write to a folder may put another file in the place of any file in it, whatever the mode
 of that file, and may rename a folder that lies in it. A sticky folder, such as /tmp, lets only the
 owner of an entry rename it. It lets everybody add entries.
+
+What is written here is a file without a name first; then fsync, then a name. It never replaces a
+file by accident.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
+import shutil
 import stat
-from collections.abc import Container, Iterator
+import sys
+import tempfile
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import IO, Literal, TypeAlias
+
+from dpfast.errors import DpfastError, FileError
 
 MOST_LINKS = 40  # on one path, as Linux has it
 ACCESS_LIST = "system.posix_acl_access"  # the attribute that Linux keeps it in
+CHUNK = 1 << 20  # bytes that are compared at a time
+
+
+Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]
+Same: TypeAlias = "Callable[[IO[bytes], IO[bytes]], bool]"
+
+# ------------------------------------------------------------------ who else may change them
 
 
 def open_to_others(path: Path, trusted: Container[int], group: int | None = None) -> str | None:
@@ -104,3 +122,232 @@ def _has_access_list(name: str | Path) -> bool:
         return bool(os.getxattr(name, ACCESS_LIST))
     except (OSError, AttributeError):  # none, or a system without
         return False
+
+
+# ------------------------------------------------------------------ whole or not at all
+
+
+@contextmanager
+def atomic_write(
+    path: Path, record: str | None = None, *, found: Found, same: Same | None = None, private: bool = False
+) -> Iterator[IO[bytes]]:
+    """Yield a private file that becomes `path` if the block ends without an exception.
+
+    record: this text becomes `path`.json just before.
+    found: what becomes of a `path` that is there: "refuse" it, "replace" it, "keep" it if it is
+        equal, or "compare" them, and write nothing.
+    same: tells whether files are equal that are not equal byte for byte.
+    private: whether `path` stays for its owner alone.
+    Raises: FileError (a file that is there already and may not or cannot be replaced, or is
+        another; a full disk).
+    """
+    beside = path.with_name(f"{path.name}.json")
+    try:
+        check(path, record is not None, found=found)
+        folder = path.parent
+        if found == "compare" and not os.access(folder, os.W_OK):  # what writes nothing may be where nobody can
+            folder = Path(tempfile.gettempdir())
+        with _temporary(folder) as file:
+            yield file
+            if found == "compare" or (found == "keep" and path.exists()):
+                _compare(file, path, record, beside, same)
+                return
+            _finish(file, path.parent, private=private)
+            if record is None:
+                _place(file, path, found=found, same=same)
+            else:
+                _place_both(file, path, record.encode(), beside, found=found)
+            _sync_directory(path.parent)
+    except DpfastError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {os.strerror(error.errno) if error.errno else 'write failed'}") from None
+
+
+@contextmanager
+def standard_output(metadata: Path | None, record: str, *, found: Found) -> Iterator[IO[bytes]]:
+    """Yield a private file that is copied to standard output if the block ends well.
+
+    So a reader of the pipe never gets a part of a release that failed. metadata: becomes a file of
+    `record` just before.
+    Raises: FileError (as atomic_write does; a reader that has gone; none that ever was).
+    """
+    if sys.stdout is None:
+        raise FileError("cannot write standard output: it is closed")
+    try:
+        with tempfile.TemporaryFile() as file:
+            with nullcontext() if metadata is None else atomic_write(metadata, found=found) as beside:
+                yield file
+                if beside is not None:
+                    beside.write(record.encode())
+            file.seek(0)
+            with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
+                shutil.copyfileobj(file, out, CHUNK)
+    except DpfastError:
+        raise
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else "write failed"
+        raise FileError(f"cannot write standard output: {why}") from None
+
+
+def check(path: Path, recorded: bool, *, found: Found) -> None:
+    """Refuse a `path` that could not be written. recorded: whether it comes with a record."""
+    may_be = found != "refuse"
+    _refuse_existing(path, force=may_be)
+    if recorded:
+        # A record alone is refused too. A run that was killed between the two renames leaves one,
+        # but more often the user moved `path` away. Then this record may be the only account of an
+        # epsilon that was spent.
+        why = f" without {path.name}: a release was moved away, or its run killed just before the end"
+        _refuse_existing(path.with_name(f"{path.name}.json"), why, force=may_be)
+
+
+def _compare(file: IO[bytes], path: Path, record: str | None, beside: Path, same: Same | None) -> None:
+    """Raises: FileError (`path` is not what the release gives)."""
+    _must_be(file, path, same)
+    if record is not None:
+        _must_exist(beside)
+        if beside.read_bytes() != record.encode():
+            raise _another(beside)
+
+
+def _must_exist(path: Path) -> None:
+    if not path.exists():
+        raise FileError(f"{path} does not exist, and the release has this file")
+
+
+def _must_be(file: IO[bytes], path: Path, same: Same | None) -> None:
+    _must_exist(path)
+    file.flush()
+    with os.fdopen(os.dup(file.fileno()), "rb") as made, path.open("rb") as there:
+        made.seek(0)
+        if not _same(made, there) and (same is None or not same(made, there)):
+            raise _another(path)
+
+
+def _another(path: Path) -> FileError:
+    return FileError(f"{path} is not what this release gives: another file, damaged, or by other options or versions")
+
+
+def _same(one: IO[bytes], other: IO[bytes]) -> bool:
+    while chunk := one.read(CHUNK):
+        if other.read(len(chunk)) != chunk:
+            return False
+    return not other.read(1)
+
+
+@contextmanager
+def _temporary(directory: Path) -> Iterator[IO[bytes]]:
+    """Yield a file for its owner alone, without a name if it can be, so that no kill leaves it."""
+    if (handle := _nameless(directory, 0o600)) is not None:
+        with os.fdopen(handle, "w+b") as file:
+            yield file
+        return
+    with tempfile.NamedTemporaryFile(dir=directory, prefix=".dpfast-", suffix=".tmp", delete=False) as file:
+        try:
+            yield file
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+
+
+def _nameless(directory: Path, mode: int) -> int | None:
+    with suppress(AttributeError, OSError):  # not every system and file system has such files
+        handle = os.open(directory, os.O_TMPFILE | os.O_RDWR, mode)
+        if os.path.exists(f"/proc/self/fd/{handle}"):  # noqa: PTH110  this path gives it a name later
+            return handle
+        os.close(handle)
+    return None
+
+
+def _finish(file: IO[bytes], directory: Path, *, private: bool = False) -> None:
+    """Flush a file to the disk, with the permissions of a new file, or its owner's alone."""
+    file.flush()
+    os.fchmod(file.fileno(), 0o600 if private else _permissions(directory))
+    os.fsync(file.fileno())
+
+
+def _permissions(directory: Path) -> int:
+    """Those of a new file. One is made: to read the umask is to set it, for all threads."""
+    if (handle := _nameless(directory, 0o666)) is None:
+        path = directory / f".dpfast-{secrets.token_hex(8)}.tmp"
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        path.unlink()
+    try:
+        return stat.S_IMODE(os.fstat(handle).st_mode)
+    finally:
+        os.close(handle)
+
+
+def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, found: Found) -> None:
+    """Place the record, then the file: the file is never there without its own record."""
+    with _temporary(path.parent) as extra:
+        extra.write(record)
+        _finish(extra, path.parent)
+        if found == "replace":
+            path.unlink(missing_ok=True)  # otherwise a kill here would leave the old file beside the new record
+        placed = _place(extra, beside, found=found)
+        try:
+            _place(file, path, found=found)
+        except BaseException:
+            if placed:
+                beside.unlink()
+            raise
+
+
+def _place(file: IO[bytes], path: Path, *, found: Found, same: Same | None = None) -> bool:
+    """Give a file the name `path`. False: an equal file has it, and keeps it."""
+    try:
+        _link(file, path)  # unlike a rename, a link never replaces a file that came meanwhile
+    except OSError as error:
+        exists = isinstance(error, FileExistsError)
+        if not exists and isinstance(file.name, int):
+            raise
+        if found == "keep" and path.is_file():
+            _must_be(file, path, same)
+            return False
+        _refuse_existing(path, force=found == "replace")
+        if exists and found != "replace":  # the file has gone again
+            raise
+        _replace(file, path)  # also on a file system without links
+    return True
+
+
+def _link(file: IO[bytes], path: Path) -> None:
+    if isinstance(file.name, int):  # it has no name; with src_dir_fd Python follows the link in /proc
+        os.link(f"/proc/self/fd/{file.name}", path, src_dir_fd=file.name)
+    else:
+        path.hardlink_to(file.name)
+
+
+def _replace(file: IO[bytes], path: Path) -> None:
+    """Replace `path` in one step. The file is whole by now, and has another name for a moment."""
+    named = Path(file.name) if isinstance(file.name, str) else path.with_name(f".dpfast-{secrets.token_hex(8)}.tmp")
+    if isinstance(file.name, int):
+        _link(file, named)
+    try:
+        named.replace(path)
+    except BaseException:
+        named.unlink(missing_ok=True)
+        raise
+
+
+def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:  # a name that is too long; no folder before it
+        raise FileError(f"cannot write {path}: {error.strerror}") from None
+    # A link such as /dev/stdout may lead to a file, and would be replaced by another.
+    if not os.path.isfile(path) or path.absolute().parent == Path("/dev"):  # noqa: PTH113  it never raises
+        raise FileError(f"{path} exists and is not a file")
+    if not force:
+        raise FileError(f"{path} exists{why}; --force would replace it")
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -15,8 +15,8 @@ from dpfast.audit.audited import Audited, Outputs
 from dpfast.audit.events import Chosen, Event, Pair
 from dpfast.audit.families import BY_BITS, Cells
 from dpfast.audit.findings import FRESH, POWER, Compared, Findings, Line
+from dpfast.exact.binomial import lower_bound, near_bound, normal_quantile, upper_bound
 from dpfast.privacy.formatting import output, rounded, share
-from dpfast.statistics import lower_bound, near_bound, normal_quantile, upper_bound
 
 
 class Promise(NamedTuple):

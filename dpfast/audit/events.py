@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dpfast.audit.audited import Outputs
 from dpfast.audit.families import Cells, Family, Mask, as_kind, families
+from dpfast.exact.binomial import near_bound
 from dpfast.privacy.formatting import output
-from dpfast.statistics import near_bound
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,11 @@ from dpfast.audit import findings
 from dpfast.audit.audited import DRAWS, Audited, Function, Progress
 from dpfast.audit.findings import POWER, Findings, Line
 from dpfast.errors import DTypeError
+from dpfast.exact.binomial import normal_quantile
 from dpfast.mechanisms.laws import own_laws
 from dpfast.mechanisms.pure import Pure
 from dpfast.privacy.formatting import output, share
-from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal_quantile
+from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p
 
 TESTS = 7  # tests for each count
 LEAST_EXPECTED = 50  # draws in a cell of the chi-squared test

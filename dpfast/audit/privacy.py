@@ -16,9 +16,9 @@ from dpfast.audit.families import Mask
 from dpfast.audit.findings import FRESH, Findings, Line
 from dpfast.errors import ParameterError
 from dpfast.exact import double_above
+from dpfast.exact.binomial import lower_bound, near_bound, normal_quantile, upper_bound
 from dpfast.privacy.formatting import output
 from dpfast.privacy.parameters import Real, exact_positive, exact_real
-from dpfast.statistics import lower_bound, near_bound, normal_quantile, upper_bound
 
 MOST_CHOOSING = 2**20  # draws that choose events: more would choose no better ones
 EVENTS = 8  # tested for each pair of counts, in each direction

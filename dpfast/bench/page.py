@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpfast.errors import FileError
-from dpfast.tables.atomic_write import atomic_write
+from dpfast.paths import atomic_write
 
 
 def _numbers(lines: Sequence[Sequence[str]]) -> list[bool]:

@@ -86,7 +86,7 @@ def bench(
     noise or fails; 2 wrong usage, or not such a function; else 0, whatever its time tells.
     """
     from dpfast.bench.page import write_between_marks
-    from dpfast.tables.atomic_write import atomic_write
+    from dpfast.paths import atomic_write
 
     refuse_options(sampler)
     pictures = {"plot": plot, "latency": latency, "scaling": scaling}

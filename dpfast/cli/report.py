@@ -20,10 +20,9 @@ from dpfast.cli.options import Mechanism, half_width, together
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.report.facts import Cell, Facts, Noisy
 from dpfast.report.page import page
-from dpfast.tables.atomic_write import atomic_write, check
 
 if TYPE_CHECKING:
-    from dpfast.tables.atomic_write import Found
+    from dpfast.paths import Found
 
 USUAL = Fraction(95, 100)
 report_options = together(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dpfast.errors import DTypeError, FileError, ParameterError
-from dpfast.tables.atomic_write import atomic_write
+from dpfast.paths import atomic_write
 
 WHOLE_AT_CLOSE = {"s3", "gcs", "abfs"}  # object stores: no rename, and no half an object either
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpfast import _native, exact, kernels
 from dpfast.errors import DpfastError, DTypeError, ParameterError, UnusableValuesError
+from dpfast.exact.binomial import lower_bound, upper_bound
 from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, parameters, response, two_coins
@@ -22,7 +23,6 @@ from dpfast.privacy.port import port
 from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
 from dpfast.release.counts import refuse_less
-from dpfast.statistics import lower_bound, upper_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from dpfast.paths import atomic_write
 from dpfast.privacy.formatting import approximate
-from dpfast.tables.atomic_write import atomic_write
 
 INSIDE, OUTSIDE, INK, FAINT, SECOND, BAD = "#1f6fb2", "#b9d3ea", "#22303c", "#6b7883", "#c2691d", "#b3261e"
 GRID = "#e3e8ec"

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Snapping
+from dpfast.exact.binomial import normal_quantile
 from dpfast.selftest.check import Outcome, Run
-from dpfast.statistics import Distribution, GoodnessOfFit, binomial_p, chi_squared_p, normal_p, normal_quantile
+from dpfast.statistics import Distribution, GoodnessOfFit, binomial_p, chi_squared_p, normal_p
 
 Steps = npt.NDArray[np.float64]  # draws: whole numbers; for a real law in steps of the grid
 

@@ -21,11 +21,11 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from dpfast.errors import FileError, ParameterError
+from dpfast.paths import Found, atomic_write, check, standard_output
 from dpfast.tables import passed, streams
 from dpfast.tables.array_file import NpySource, array_written
 from dpfast.tables.arrow_file import ArrowSource
 from dpfast.tables.arrow_reader import ArrowFile
-from dpfast.tables.atomic_write import Found, atomic_write, check, standard_output
 from dpfast.tables.csv_file import CsvSource
 from dpfast.tables.csv_text import Records
 from dpfast.tables.groups import BYTES, Groups, same_table

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dpfast.errors import EntropyError, FileError
-from dpfast.tables.atomic_write import atomic_write
+from dpfast.paths import atomic_write
 
 
 def names(folder: Path) -> list[str]:
@@ -175,7 +175,7 @@ def test_killed_between_record_and_output(tmp_path, force) -> None:
     program = f"""
         import os, signal
         from pathlib import Path
-        from dpfast.tables import atomic_write as publish
+        from dpfast import paths as publish
         place = publish._place
         def killed(file, path, *, found):
             if path.name == "out.csv":

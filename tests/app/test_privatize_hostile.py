@@ -22,7 +22,7 @@ from table_files import store
 
 import dpfast
 from dpfast.cli import main
-from dpfast.tables.atomic_write import check
+from dpfast.paths import check
 
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]
 USUAL = ["--column", "n", *LAW]

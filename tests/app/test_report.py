@@ -26,18 +26,18 @@ from table_files import read, store
 from tiers import FINISHED, PLACED
 
 import dpfast
+from dpfast import paths
 from dpfast.cli import main
 from dpfast.cli import report as cli_report
 from dpfast.cli.options import LAWS
 from dpfast.errors import FileError
+from dpfast.paths import Found, atomic_write
 from dpfast.privacy.belief import posterior
 from dpfast.report import pictures, style
 from dpfast.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
 from dpfast.report.markup import MINUS, ends, number, text
 from dpfast.report.page import page
-from dpfast.tables import atomic_write as atomic
 from dpfast.tables import files
-from dpfast.tables.atomic_write import Found, atomic_write
 from dpfast.tables.first_rows import FirstRows
 
 SECRET = 918273645  # a true count, which no page may hold
@@ -576,8 +576,8 @@ def test_out_is_not_lost_with_its_page(tmp_path, ledger, monkeypatch, capsys, er
         "facts": (cli_report, "noisy_column"),
         "page": (cli_report, "page"),
         "first rows": (FirstRows, "add"),
-        "full disk": (atomic, FINISHED),
-        "its name": (atomic, PLACED),
+        "full disk": (paths, FINISHED),
+        "its name": (paths, PLACED),
     }
     owner, name = places[where]
     if where == "facts":

@@ -31,7 +31,7 @@ from dpfast import (
     kernels,
     tree,
 )
-from dpfast.statistics import lower_bound, upper_bound
+from dpfast.exact.binomial import lower_bound, upper_bound
 from dpfast.testing import fixed_key
 from dpfast.trees.noise import TreeNoise, shares_of
 from dpfast.trees.shape import Shape, named, regular

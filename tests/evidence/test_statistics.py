@@ -14,7 +14,9 @@ from flint import arb
 from scipy import stats
 
 from dpfast import statistics
-from dpfast.statistics import Distribution, GoodnessOfFit, binomial_p, lower_bound, upper_bound
+from dpfast.exact import binomial
+from dpfast.exact.binomial import lower_bound, upper_bound
+from dpfast.statistics import Distribution, GoodnessOfFit, binomial_p
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_certain_events() -> None:
     """A probability of 0 or 1 leaves no doubt; what no interval can tell is no pass."""
     assert binomial_p(0, 10, 0.0) == binomial_p(10, 10, 1.0) == 1
     assert binomial_p(1, 10, 0.0) == binomial_p(9, 10, 1.0) == 0
-    assert math.isnan(statistics.probability(lambda: arb("nan")))
+    assert math.isnan(binomial.probability(lambda: arb("nan")))
     assert statistics.normal_p(1e6) < 1e-300
 
 
@@ -58,8 +60,8 @@ def test_a_tail_that_is_not_known_is_no_pass(monkeypatch, unknown: str) -> None:
 @pytest.mark.parametrize(("hits", "n"), [(0, 9), (3, 10), (170, 2**20), (10, 10), (499_000, 10**6)])
 def test_an_upper_bound_is_rounded_up(hits: int, n: int) -> None:
     """It is 1 less the lower bound of the misses, exactly or a little more."""
-    exact = 1 - Fraction(statistics.lower_bound(n - hits, n, 1e-8))
-    assert exact <= Fraction(statistics.upper_bound(hits, n, 1e-8)) or exact >= 1
+    exact = 1 - Fraction(binomial.lower_bound(n - hits, n, 1e-8))
+    assert exact <= Fraction(binomial.upper_bound(hits, n, 1e-8)) or exact >= 1
 
 
 @pytest.mark.parametrize("alpha", [0.025, 1e-8])
@@ -74,7 +76,7 @@ def test_clopper_and_pearsons_bounds_against_scipy(hits: int, n: int, alpha: flo
         low = stats.beta.ppf(alpha, hits, n - hits + 1) if hits else 0.0
         return low, stats.beta.isf(alpha, hits + 1, n - hits) if hits < n else 1.0
 
-    strict, wide = theirs(alpha), theirs(alpha * (1 - 2 * statistics.WINDOW))
+    strict, wide = theirs(alpha), theirs(alpha * (1 - 2 * binomial.WINDOW))
     assert wide[0] * (1 - 1e-12) <= lower_bound(hits, n, alpha) <= strict[0] * (1 + 1e-12)
     assert strict[1] * (1 - 1e-12) <= upper_bound(hits, n, alpha) <= wide[1] * (1 + 1e-12)
 
@@ -95,7 +97,7 @@ def test_a_bound_is_never_on_the_wrong_side() -> None:
     """And one that is, by a part in a thousand, or by the arcsine alone, is found out."""
     assert safe(lower_bound)
     assert not safe(lambda hits, n, alpha: lower_bound(hits, n, alpha) * 1.001)
-    assert not safe(lambda hits, n, alpha: statistics.near_bound(hits, n, statistics.normal_quantile(alpha)))
+    assert not safe(lambda hits, n, alpha: binomial.near_bound(hits, n, binomial.normal_quantile(alpha)))
 
 
 # ------------------------------------------------------------------ goodness of fit

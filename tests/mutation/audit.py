@@ -12,8 +12,8 @@ MUTANTS = [
            "test_audit.py -k used_again"),
     Mutant("a delta over many neighbours is that over one", "dpfast/audit/certify.py", "return math.exp(steps * epsilon) * other + grown(delta, steps, epsilon)", "return math.exp(steps * epsilon) * other + delta",
            "test_audit.py -k several_neighbours"),
-    Mutant("an upper confidence bound is rounded down", "dpfast/statistics.py", "math.nextafter(1 - lower_bound(n - hits, n, alpha), 2)", "math.nextafter(1 - lower_bound(n - hits, n, alpha), 0)",
+    Mutant("an upper confidence bound is rounded down", "dpfast/exact/binomial.py", "math.nextafter(1 - lower_bound(n - hits, n, alpha), 2)", "math.nextafter(1 - lower_bound(n - hits, n, alpha), 0)",
            "test_statistics.py -k rounded_up"),
-    Mutant("a tail that nobody knows passes", "dpfast/statistics.py", "return min(1.0, found) if math.isfinite(found) else math.nan", "return min(1.0, found) if math.isfinite(found) else 1.0",
+    Mutant("a tail that nobody knows passes", "dpfast/exact/binomial.py", "return min(1.0, found) if math.isfinite(found) else math.nan", "return min(1.0, found) if math.isfinite(found) else 1.0",
            "test_statistics.py -k certain_events"),
 ]  # fmt: skip
