@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact differential-privacy noise at memory speed."""
 
+from functools import partial as _partial
 from typing import TYPE_CHECKING, Any
 
-from dpfast.adapters import releaser as _releaser
+from dpfast import adapters as _adapters
 from dpfast.errors import (
     BudgetExhausted,
     DataDependentError,
@@ -142,13 +143,8 @@ _ELSEWHERE = {
 }
 
 
-def _accounting() -> Any:
-    from dpfast.adapters import dp_accounting
-
-    return dp_accounting
-
-
-_port.releaser, _port.accounting = _releaser, _accounting
+_port.version, _port.releaser = __version__, _adapters.releaser
+_port.accounting = _partial(_adapters.named, "dp_accounting")
 
 
 def __getattr__(name: str) -> Any:

@@ -56,6 +56,11 @@ def __getattr__(name: str) -> Any:
 
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return named(name)
+
+
+def named(name: str) -> ModuleType:
+    """The adapter of that name. Raises: ImportError (its library is not there)."""
     return import_module(f"{__name__}.{name}")
 
 
@@ -170,7 +175,7 @@ def releaser(values: Any, out: object) -> Callable[..., Any] | None:
         return None
     if out is not None:
         raise ParameterError(f"out is for NumPy arrays: a release of {type(values).__name__} makes a new one")
-    release: Callable[..., Any] = import_module(f"dpfast.adapters.{adapter}").release
+    release: Callable[..., Any] = named(adapter).release
     return release
 
 

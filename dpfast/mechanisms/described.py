@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast import _native
 from dpfast.errors import DTypeError
+from dpfast.privacy.port import port
 from dpfast.privacy.record import Record
 from dpfast.privacy.sensitivity import refuse_less
 
@@ -29,9 +30,7 @@ class Described(Record):
         >>> dpfast.DiscreteLaplace(epsilon="0.1", sensitivity=1).metadata()["epsilon"]
         '1/10'
         """
-        from dpfast import __version__
-
-        versions = {"stream_version": _native.STREAM_VERSION, "dpfast": __version__}
+        versions = {"stream_version": _native.STREAM_VERSION, "dpfast": port.version}
         return {"mechanism": self.NAME, **self._entries(), **versions}
 
     def __repr__(self) -> str:

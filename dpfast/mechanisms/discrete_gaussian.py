@@ -17,6 +17,7 @@ from dpfast.exact.discrete_gaussian import DiscreteGaussian as ExactDiscreteGaus
 from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
+from dpfast.mechanisms.known_plans import KNOWN, SHORT
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.sigma import Sigma
 from dpfast.privacy import gaussian
@@ -117,6 +118,9 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     @lockfree_property
     def _theta(self) -> float:
         return exact.nearest_double(256, lambda: self._law.theta(256))
+
+
+KNOWN[DiscreteGaussian.LAW] = lambda: DiscreteGaussian(SHORT)
 
 
 def search(thresholds: list[int]) -> dict[str, Any]:

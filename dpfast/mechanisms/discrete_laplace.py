@@ -16,6 +16,7 @@ from dpfast.exact.discrete_laplace import DiscreteLaplace as ExactDiscreteLaplac
 from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
 from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
+from dpfast.mechanisms.known_plans import KNOWN, SHORT
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
 from dpfast.privacy.parameters import Real, shown
@@ -107,6 +108,9 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
         rate = float(1 / self._scale)
         tail = np.exp(-rate * np.where(k < 0, -k, k + 1)) / (1 + math.exp(-rate))
         return np.where(k < 0, tail, 1 - tail)[()]
+
+
+KNOWN[DiscreteLaplace.LAW] = lambda: DiscreteLaplace(1, SHORT)
 
 
 def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:

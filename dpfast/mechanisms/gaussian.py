@@ -14,6 +14,7 @@ from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.exact.gaussian import Gaussian as ExactGaussian
 from dpfast.mechanisms.equals import remembered
+from dpfast.mechanisms.known_plans import KNOWN, LONG
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
 from dpfast.mechanisms.sigma import Sigma
@@ -124,6 +125,9 @@ class Gaussian(Sigma, RealMechanism):
 
     def _upto(self, k: npt.NDArray[np.float64]) -> Any:
         return _erfc(-(k + 0.5) / math.sqrt(2 * self._ratio_squared))[()] / 2
+
+
+KNOWN[Gaussian.LAW] = lambda: Gaussian(LONG, granularity=1)
 
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])

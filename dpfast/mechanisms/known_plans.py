@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from dpfast import _native
+
+SHORT, LONG = (Fraction(2) ** power - Fraction(1, 3) for power in (20, 21))  # scales in csrc/known.h
+KNOWN: dict[str, Callable[[], Any]] = {}  # a mechanism of each law, put here by the law
 
 
 @cache
@@ -15,15 +20,5 @@ def check_plan(law: str) -> None:
 
     Raises: SelfCheckError (it differs in a bit).
     """
-    from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian  # which import this module
-    from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
-    from dpfast.mechanisms.gaussian import Gaussian
-    from dpfast.mechanisms.laplace import Laplace
-
-    short, long = (Fraction(2) ** power - Fraction(1, 3) for power in (20, 21))  # scales in known.h
-    known = (
-        DiscreteLaplace(1, short), Laplace(1, long, granularity=1), Gaussian(long, granularity=1), DiscreteGaussian(short),
-    )  # fmt: skip
-    for mechanism in known:
-        if law == mechanism.LAW:
-            _native.Plan(law, **mechanism._constants()).check()  # noqa: SLF001
+    if law in KNOWN:
+        _native.Plan(law, **KNOWN[law]()._constants()).check()  # noqa: SLF001

@@ -14,6 +14,7 @@ from dpfast import _native
 from dpfast.exact.laplace import Laplace as ExactLaplace
 from dpfast.mechanisms.discrete_laplace import SHORT_ERROR, wide_constants
 from dpfast.mechanisms.equals import remembered
+from dpfast.mechanisms.known_plans import KNOWN, LONG
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
@@ -124,3 +125,6 @@ class Laplace(Pure, RealMechanism):
         with np.errstate(over="ignore"):
             tail = np.exp(-float(1 / self._ratio) * np.abs(k + 0.5)) / 2
         return np.where(k < 0, tail, 1 - tail)[()]
+
+
+KNOWN[Laplace.LAW] = lambda: Laplace(1, LONG, granularity=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lower rooms ask of the adapters, which lie above them, and `dpfast/__init__.py` hands down.
+"""What lower rooms ask of those above them, and `dpfast/__init__.py` hands down.
 
 So a law knows no library.
 """
@@ -11,11 +11,13 @@ from typing import Any
 
 
 class Port:
-    """releaser: of values that are no NumPy array, and out; the release of their library, or None.
+    """version: of this package.
 
+    releaser: of values that are no NumPy array, and out; the release of their library, or None.
     accounting: the adapter of dp-accounting. Raises: ImportError (dp-accounting is not there).
     """
 
+    version: str
     releaser: Callable[[Any, object], Callable[..., Any] | None]
     accounting: Callable[[], Any]
 
