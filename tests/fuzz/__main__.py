@@ -36,8 +36,8 @@ def main() -> None:
     with atheris.instrument_imports(include=["dpfast"], exclude=[EXCLUDED]):
         import dpfast
 
-        for each in ("ledger", "jobs", "cli", "tables.files", "adapters"):
-            importlib.import_module(f"dpfast.{each}")
+        for each in ("dpfast.ledger", "dpfast.jobs", "dpfast.cli", "dpfast.tables.files", "dpfast.adapters"):
+            importlib.import_module(each)
         for late in dpfast.__all__:
             getattr(dpfast, late)
     from fuzz import corpus as corpus_of

@@ -25,10 +25,10 @@ from mutation.mutant import Mutant
 from mutation.runner import FAST, SLOW, checkout, survivors
 
 ROOMS = {  # the rooms that draw, charge, account and read
-    "draw": ("mechanisms", "release", "random"),
-    "charge": ("ledger",),
-    "account": ("privacy", "trees", "records"),
-    "read": ("tables",),
+    "draw": ("dpfast/mechanisms", "dpfast/release", "dpfast/random"),
+    "charge": ("dpfast/ledger",),
+    "account": ("dpfast/privacy", "dpfast/trees", "dpfast/records"),
+    "read": ("dpfast/tables",),
 }
 OTHERS: dict[type[ast.AST], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
@@ -159,7 +159,7 @@ def drawn(seed: int, how_many: int, copy: Path) -> list[Mutant]:
     for rooms in ROOMS.values():
         places = [
             (path, text, site)
-            for path in sorted(path for room in rooms for path in (copy / "dpfast" / room).glob("*.py"))
+            for path in sorted(path for room in rooms for path in (copy / room).glob("*.py"))
             for text in [path.read_text()]
             for site in sites(text)
             if tests.get(str(path.relative_to(copy)), {}).get(site.line)

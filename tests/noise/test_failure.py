@@ -592,7 +592,7 @@ def home(tmp_path_factory) -> Path:
     """dpfast in a folder where no cache can be written beside it, whoever asks: even root."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(HOME / "dpfast", folder / "dpfast", ignore=shutil.ignore_patterns("__pycache__"))
-    for room in (folder / "dpfast", *(folder / "dpfast").iterdir()):
+    for room in (folder / "dpfast", *(folder / "dpfast").rglob("*")):
         if room.is_dir():
             (room / "__pycache__").write_text("a file where a folder should be")
     return folder
