@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
-"""Tables and thresholds in proved intervals, apart from dpfast.exact; bounds beside boundaries."""
+"""Tables and thresholds in proved intervals; bounds beside boundaries.
+
+The intervals are apart from those of dpfast.exact.
+"""
 
 from __future__ import annotations
 
