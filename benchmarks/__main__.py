@@ -20,10 +20,10 @@ from pathlib import Path
 
 from tables import ADAPTERS, TABLES, limits, progress, report, table, texts
 
-from dpfast.bench import curves
-from dpfast.bench.measure import machine
-from dpfast.bench.page import around_marks, has_marks, write_between_marks
-from dpfast.bench.report import Report
+from dpfast.evidence.bench import curves
+from dpfast.evidence.bench.measure import machine
+from dpfast.evidence.bench.page import around_marks, has_marks, write_between_marks
+from dpfast.evidence.bench.report import Report
 
 ROUNDS = 7  # for the curves
 
@@ -55,7 +55,7 @@ def main() -> None:
         parser.error("--markdown writes whole tables, and goes without --row")
     records: dict[str, object] = {}
     if options.curves:
-        import dpfast.pictures.bench as draw  # before minutes are spent: matplotlib may be missing
+        import dpfast.app.pictures.bench as draw  # before minutes are spent: matplotlib may be missing
 
     for name in names:
         try:

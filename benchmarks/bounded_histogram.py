@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Bound, Reference, Row, Run, timed
+from dpfast.evidence.bench.measure import Bound, Reference, Row, Run, timed
 
 VERSIONS = ("pandas",)
 SIZE, ROUNDS = 2_000_000, 5

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from dpfast.bench.measure import Row, machine, measured
-from dpfast.bench.page import aligned
-from dpfast.bench.rows import Arrays, key_stream, ours, small_calls
+from dpfast.evidence.bench.measure import Row, machine, measured
+from dpfast.evidence.bench.page import aligned
+from dpfast.evidence.bench.rows import Arrays, key_stream, ours, small_calls
 
 BASELINE = Path(__file__).with_name("baseline.json")
 SIZE, ROUNDS, RUNS = 10_000_000, 7, 3

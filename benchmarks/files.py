@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Bound, Reference, Row, Run
+from dpfast.evidence.bench.measure import Bound, Reference, Row, Run
 
 SIZE, ROUNDS = 1_000_000_000, 3
 ABOUT = "int64 counts in the file; processor seconds of the processes"

@@ -15,9 +15,9 @@ from functools import partial
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Reference, Row, Run
-from dpfast.bench.report import Columns
-from dpfast.bench.rows import Array, Arrays, copied, released
+from dpfast.evidence.bench.measure import Reference, Row, Run
+from dpfast.evidence.bench.report import Columns
+from dpfast.evidence.bench.rows import Array, Arrays, copied, released
 from dpfast.privacy.formatting import compared, quantity
 
 SIZE, ROUNDS = 50_000_000, 7

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from files import LAW, PIECE, read
 
 import dpfast
-from dpfast.bench.measure import Bound, Reference, Row, Run
+from dpfast.evidence.bench.measure import Bound, Reference, Row, Run
 
 SIZE, ROUNDS = 100_000_000, 3
 ABOUT = "rows in the file; processor seconds, or the peak memory, of the processes"

@@ -21,8 +21,8 @@ import numpy as np
 
 import dpfast
 from dpfast import _native
-from dpfast.bench.measure import Bound, Clock, Reference, Row, Run, growth, timed
-from dpfast.bench.rows import (
+from dpfast.evidence.bench.measure import Bound, Clock, Reference, Row, Run, growth, timed
+from dpfast.evidence.bench.rows import (
     COUNTS,
     NARROW,
     REALS,
@@ -36,7 +36,7 @@ from dpfast.bench.rows import (
     small_calls,
     unsafe,
 )
-from dpfast.release.blocks import BLOCK
+from dpfast.noise.release.blocks import BLOCK
 
 SIZE, ROUNDS = 50_000_000, 7
 CONSTANT_TIME = {"Laplace, float64": 12.2, "Gaussian": 26, "DiscreteGaussian, sigma 1000": 31}  # ns before one C entry

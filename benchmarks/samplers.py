@@ -50,7 +50,7 @@ def python_dp(values: np.ndarray) -> np.ndarray:
 
 def main(options: list[str]) -> int:
     """The worst exit code of the peers that are installed."""
-    from dpfast.cli import main as dpfast
+    from dpfast.app.cli import main as dpfast
 
     codes, here = [0], os.path.relpath(__file__)
     for name, (package, law) in PEERS.items():

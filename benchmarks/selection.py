@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Bound, Reference, Row, timed
+from dpfast.evidence.bench.measure import Bound, Reference, Row, timed
 
 SIZE, ROUNDS = 10_000_000, 7
 K = 100

@@ -17,8 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from dpfast.bench.measure import Result, Row, Turn, machine, measured
-from dpfast.bench.report import Columns, Report
+from dpfast.evidence.bench.measure import Result, Row, Turn, machine, measured
+from dpfast.evidence.bench.report import Columns, Report
 from dpfast.privacy.formatting import compared, quantity, three_digits
 
 TABLES = ("ratios", "fresh_arrays", "workloads", "bounded_histogram", "trees", "selection", "files", "parquet")

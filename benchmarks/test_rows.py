@@ -14,7 +14,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from tables import table
 
-from dpfast.bench.measure import Row, refuse_a_repeat, timed
+from dpfast.evidence.bench.measure import Row, refuse_a_repeat, timed
 
 
 def cases() -> Iterator[object]:

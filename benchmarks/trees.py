@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Bound, Reference, Row, Run, growth, timed
+from dpfast.evidence.bench.measure import Bound, Reference, Row, Run, growth, timed
 
 SIZE, ROUNDS = 10**8, 3
 RANGES, LEAVES = 4000, 2**20

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Reference, Row
-from dpfast.bench.rows import Array, Unsafe
+from dpfast.evidence.bench.measure import Reference, Row
+from dpfast.evidence.bench.rows import Array, Unsafe
 
 SIZE, ROUNDS = 125_000_000, 5  # cells of a day of page views: a page, a project and a country each
 ABOUT = "cells in the largest workload, the others in proportion, on all threads"

@@ -25,32 +25,32 @@ from dpfast.errors import (
     UnusableValuesError,
     WeakGuaranteeWarning,
 )
-from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
-from dpfast.mechanisms.gaussian import Gaussian
-from dpfast.mechanisms.laplace import Laplace
-from dpfast.mechanisms.snapping import Snapping
+from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.noise.mechanisms.gaussian import Gaussian
+from dpfast.noise.mechanisms.laplace import Laplace
+from dpfast.noise.mechanisms.snapping import Snapping
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.port import port as _port
 from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     from dpfast import adapters, postprocess, testing
+    from dpfast.counts.records.bounded_histogram import BoundedHistogram, bounded_histogram
+    from dpfast.counts.records.fixed_point import fixed_point_sum
+    from dpfast.counts.records.partitions import Thresholded, thresholded
+    from dpfast.counts.trees.noisy_tree import NoisyTree
+    from dpfast.counts.trees.release import tree
     from dpfast.ledger import Ledger
-    from dpfast.mechanisms.above_threshold import AboveThreshold
-    from dpfast.mechanisms.noise_source import NoiseSource, noise_source
-    from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
-    from dpfast.mechanisms.randomized_response import RandomizedResponse
-    from dpfast.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
+    from dpfast.noise.mechanisms.above_threshold import AboveThreshold
+    from dpfast.noise.mechanisms.noise_source import NoiseSource, noise_source
+    from dpfast.noise.mechanisms.one_sided_geometric import OneSidedGeometric
+    from dpfast.noise.mechanisms.randomized_response import RandomizedResponse
+    from dpfast.noise.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
+    from dpfast.noise.random.bit_generator import ChaCha20
+    from dpfast.noise.random.random_bytes import fill_bytes, random_bytes
+    from dpfast.noise.release.key import Key, KeyFile, ReleaseKey
     from dpfast.privacy.composition import calibrate, compose
-    from dpfast.random.bit_generator import ChaCha20
-    from dpfast.random.random_bytes import fill_bytes, random_bytes
-    from dpfast.records.bounded_histogram import BoundedHistogram, bounded_histogram
-    from dpfast.records.fixed_point import fixed_point_sum
-    from dpfast.records.partitions import Thresholded, thresholded
-    from dpfast.release.key import Key, KeyFile, ReleaseKey
-    from dpfast.trees.noisy_tree import NoisyTree
-    from dpfast.trees.release import tree
 
 Geometric = DiscreteLaplace
 
@@ -115,20 +115,20 @@ _SUBMODULES = "adapters", "postprocess", "testing"
 # Imported when first asked for: `import dpfast` loads what a release of an array needs.
 _LATE = {
     "dpfast.ledger": "Ledger",
-    "dpfast.mechanisms.above_threshold": "AboveThreshold",
-    "dpfast.mechanisms.noise_source": "NoiseSource noise_source",
-    "dpfast.mechanisms.one_sided_geometric": "OneSidedGeometric",
-    "dpfast.mechanisms.randomized_response": "RandomizedResponse",
-    "dpfast.mechanisms.selection": "Exponential NoisyMax PermuteAndFlip",
+    "dpfast.noise.mechanisms.above_threshold": "AboveThreshold",
+    "dpfast.noise.mechanisms.noise_source": "NoiseSource noise_source",
+    "dpfast.noise.mechanisms.one_sided_geometric": "OneSidedGeometric",
+    "dpfast.noise.mechanisms.randomized_response": "RandomizedResponse",
+    "dpfast.noise.mechanisms.selection": "Exponential NoisyMax PermuteAndFlip",
     "dpfast.privacy.composition": "calibrate compose",
-    "dpfast.random.bit_generator": "ChaCha20",
-    "dpfast.random.random_bytes": "fill_bytes random_bytes",
-    "dpfast.records.bounded_histogram": "BoundedHistogram bounded_histogram",
-    "dpfast.records.fixed_point": "fixed_point_sum",
-    "dpfast.records.partitions": "Thresholded thresholded",
-    "dpfast.release.key": "Key KeyFile ReleaseKey",
-    "dpfast.trees.noisy_tree": "NoisyTree",
-    "dpfast.trees.release": "tree",
+    "dpfast.noise.random.bit_generator": "ChaCha20",
+    "dpfast.noise.random.random_bytes": "fill_bytes random_bytes",
+    "dpfast.counts.records.bounded_histogram": "BoundedHistogram bounded_histogram",
+    "dpfast.counts.records.fixed_point": "fixed_point_sum",
+    "dpfast.counts.records.partitions": "Thresholded thresholded",
+    "dpfast.noise.release.key": "Key KeyFile ReleaseKey",
+    "dpfast.counts.trees.noisy_tree": "NoisyTree",
+    "dpfast.counts.trees.release": "tree",
 }
 
 

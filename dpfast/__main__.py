@@ -3,6 +3,6 @@
 
 import sys
 
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 sys.exit(main())

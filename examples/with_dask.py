@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from dask.distributed import Client
 
 import dpfast
-from dpfast.adapters import dask as dp
+from dpfast.engines import dask as dp
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 import dpfast
-from dpfast.adapters import duckdb as dp
+from dpfast.engines import duckdb as dp
 
 home = Path(tempfile.mkdtemp())
 dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key create views.key

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 import dpfast
-from dpfast.adapters import polars_lazy as dp
+from dpfast.engines import polars as dp
 
 home = Path(tempfile.mkdtemp())
 rng = np.random.default_rng(0)
@@ -22,7 +22,7 @@ ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=1e-6, create=True)
 key = dpfast.KeyFile(home / "views.key").derive("views 2026-11")
 counts = dp.bounded_counts(views, unit="person", by="page", max_partitions=10, max_per_partition=1, key=key,
                            stage=home / "stage")  # fmt: skip
-mechanism = dpfast.jobs.Withholding(1, 1e-6, counts.sensitivity)  # pages that few people saw stay hidden
+mechanism = dpfast.engines.jobs.Withholding(1, 1e-6, counts.sensitivity)  # pages that few people saw stay hidden
 dp.release(counts, mechanism, key=key, ledger=ledger, to=home / "out", resume=True)
 dp.verify(home / "out", counts, mechanism, key=key)
 

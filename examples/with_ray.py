@@ -13,7 +13,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import dpfast
-from dpfast import jobs
+from dpfast.engines import jobs
 
 
 class Cluster:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import dpfast
-from dpfast.adapters import spark as dp
+from dpfast.engines import spark as dp
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors start this Python, which has dpfast
 

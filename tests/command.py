@@ -18,7 +18,7 @@ import pytest
 from table_files import read, store
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 SECRET = "918273645"  # a count that no message may quote
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
@@ -68,7 +68,7 @@ def explain(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[str, dic
 
 def run(*arguments: object, code: str = "", **options: object) -> subprocess.CompletedProcess[str]:
     """Run in a new process, after `code`. The timeout meets a hang, not a slow machine."""
-    program = f"import sys\n{textwrap.dedent(code)}\nfrom dpfast.cli import main\nsys.exit(main(sys.argv[1:]))"
+    program = f"import sys\n{textwrap.dedent(code)}\nfrom dpfast.app.cli import main\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
 
@@ -77,7 +77,7 @@ def run_each(commands: list[list[str]], code: str = "") -> list[tuple[int, str]]
     """Run several in one process, after `code`: how each ended, and what it said on stderr."""
     each = """
         import contextlib, io, json
-        from dpfast.cli import main
+        from dpfast.app.cli import main
         ended = []
         for command in json.loads(sys.argv[1]):
             with contextlib.redirect_stderr(io.StringIO()) as said:

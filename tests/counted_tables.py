@@ -21,8 +21,9 @@ from places import TESTS
 from visits import CAPS, KINDS, PHASES, SECRET, at_home, charges, files, job, same
 
 import dpfast
-from dpfast import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError, jobs
-from dpfast.jobs import out_of_core, table, tasks, verbs
+from dpfast import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError
+from dpfast.engines import jobs
+from dpfast.engines.jobs import out_of_core, table, tasks, verbs
 
 ROWS = visits.visits()
 SIZE = 140_000  # keys of a table: three blocks

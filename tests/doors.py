@@ -20,7 +20,7 @@ import numpy as np
 from places import VECTORS
 
 import dpfast
-from dpfast.mechanisms.laws import LAWS
+from dpfast.noise.mechanisms.laws import LAWS
 
 # Private values that stand nowhere else, so that a search for their digits or letters finds them.
 SECRET, VALUE, NAME, BYTES = 918_273_645, 9182736.375, "Quillfeather", b"Quillfeather, and more than it!\xff"

@@ -10,9 +10,7 @@ import visits
 from visits import KINDS
 
 import dpfast
-from dpfast import (
-    jobs,
-)
+from dpfast.engines import jobs
 
 ROWS = visits.visits()
 

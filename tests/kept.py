@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 from places import VECTORS
 
 import dpfast
-from dpfast import jobs
-from dpfast.cli import main
-from dpfast.release import seal
+from dpfast.app.cli import main
+from dpfast.engines import jobs
+from dpfast.noise.release import seal
 
 KEPT = VECTORS / "kept"
 N = 24

@@ -18,7 +18,7 @@ from dpfast import (
     Key,
     Sensitivity,
 )
-from dpfast.cli import main
+from dpfast.app.cli import main
 from dpfast.ledger import store
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000

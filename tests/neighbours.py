@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import visits
 
 import dpfast
-from dpfast import jobs
-from dpfast.jobs import tasks, verbs
+from dpfast.engines import jobs
+from dpfast.engines.jobs import tasks, verbs
 
 
 def layout(out: Path) -> Any:

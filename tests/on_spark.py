@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 import visits
 
-from dpfast.adapters import spark
-from dpfast.jobs import tasks
-from dpfast.jobs.folder import Folder
-from dpfast.jobs.keys import ipc
+from dpfast.engines import spark
+from dpfast.engines.jobs import tasks
+from dpfast.engines.jobs.folder import Folder
+from dpfast.engines.jobs.keys import ipc
 
 T = TypeVar("T")
 

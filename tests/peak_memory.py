@@ -20,7 +20,7 @@ MEASURED = pytest.mark.skipif(
 )
 PROGRAM = """
 import sys
-from dpfast.cli import main
+from dpfast.app.cli import main
 {before}
 assert main(sys.argv[1:]) == 0
 print(open("/proc/self/status").read())

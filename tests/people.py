@@ -13,7 +13,7 @@ import pyarrow.csv as pacsv
 import pytest
 from table_files import read
 
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 CITIES, SEXES = ["Oslo", "Lima", "Pune"], ["f", "m"]
 

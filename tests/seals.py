@@ -11,7 +11,7 @@ import numpy as np
 
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping
-from dpfast.release import blocks
+from dpfast.noise.release import blocks
 
 MECH = DiscreteLaplace(1, 10**6)  # two independent draws are equal once in four million
 SECRET = bytes(range(100, 132))

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpfast import _native, exact
+from dpfast import _native
+from dpfast.counts.records import fixed_point, partitions
+from dpfast.counts.trees.noisy_tree import NoisyTree
+from dpfast.engines.jobs import tasks
 from dpfast.errors import EntropyError
-from dpfast.jobs import tasks
-from dpfast.kernels import nominate
-from dpfast.mechanisms import equals, selection
-from dpfast.mechanisms.real import RealMechanism
-from dpfast.privacy import guarantee
+from dpfast.noise.kernels import nominate
+from dpfast.noise.mechanisms import equals, selection
+from dpfast.noise.mechanisms.real import RealMechanism
+from dpfast.noise.release import blocks as sealed_blocks
+from dpfast.noise.release import engine, seal
+from dpfast.noise.release.arrays import Job, clamps, prepare_real
+from dpfast.privacy import exact, guarantee
 from dpfast.privacy.inputs import Inputs
-from dpfast.records import fixed_point, partitions
-from dpfast.release import blocks as sealed_blocks
-from dpfast.release import engine, seal
-from dpfast.release.arrays import Job, clamps, prepare_real
-from dpfast.trees.noisy_tree import NoisyTree
 
 
 def must_hide(mechanism: Any, change: Any) -> None:
@@ -68,7 +68,10 @@ spilled_files, spilling = attrgetter("_files"), attrgetter("_writers")  # by sha
 FINISHED, PLACED = "_finish", "_place"  # the steps of a file that appears whole
 rate = attrgetter("_rate")  # a selection's noise
 noises = attrgetter("_noise")  # AboveThreshold's: the threshold's and an answer's
-curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfast.bench.curves, dpfast.pictures
+curve, losses = (
+    attrgetter("_curve"),
+    attrgetter("_losses"),
+)  # a module's: dpfast.evidence.bench.curves, dpfast.app.pictures
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
 
 

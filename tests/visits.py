@@ -18,9 +18,9 @@ import pytest
 from blake3 import blake3
 
 import dpfast
-from dpfast import jobs
-from dpfast.jobs import tasks, verbs
-from dpfast.jobs.folder import Folder
+from dpfast.engines import jobs
+from dpfast.engines.jobs import tasks, verbs
+from dpfast.engines.jobs.folder import Folder
 
 PAGES = 140_000  # three blocks; nobody visits the second
 SECRET = 918_273_645_000  # what the ids of people begin with, and nothing else
@@ -208,7 +208,7 @@ def driver(rows: Any, engine: Any, home: Path, name: str, phase: str) -> None:
 if __name__ == "__main__":  # a driver of its own: a scheduler's address, home, the name of the job, where it dies
     from dask.distributed import Client
 
-    from dpfast.adapters import dask
+    from dpfast.engines import dask
 
     address, there, called, at = sys.argv[1:]
     with Client(address) as client:

@@ -24,7 +24,7 @@ from flint import arb, ctx
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
 from dpfast._dpf import ffi, lib
-from dpfast.exact import ACCEPT, Digits, ball
+from dpfast.privacy.exact import ACCEPT, Digits, ball
 
 SECRET = bytes(range(32))
 TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE

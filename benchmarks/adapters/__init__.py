@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dpfast import DiscreteLaplace, Gaussian, Laplace
-from dpfast.bench.measure import Reference, Row, Run
-from dpfast.bench.report import Columns
+from dpfast.evidence.bench.measure import Reference, Row, Run
+from dpfast.evidence.bench.report import Columns
 from dpfast.privacy.formatting import quantity, three_digits
 
 ROUNDS = 5

@@ -10,7 +10,7 @@ from diffprivlib import mechanisms, models, tools
 
 from adapters import compared, inside
 from dpfast.adapters import diffprivlib as ours
-from dpfast.bench.measure import Run
+from dpfast.evidence.bench.measure import Run
 
 VERSIONS = ("diffprivlib", "scikit-learn")
 SIZE = 100_000  # bins

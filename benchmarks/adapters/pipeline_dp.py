@@ -11,7 +11,7 @@ from pipeline_dp import budget_accounting, combiners, dp_computations
 
 from adapters import compared, inside
 from dpfast.adapters import pipeline_dp as ours
-from dpfast.bench.measure import Run
+from dpfast.evidence.bench.measure import Run
 
 VERSIONS = ("pipeline-dp", "python-dp")
 SIZE = 4_000_000

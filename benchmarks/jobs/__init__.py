@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from dpfast.bench.measure import machine
-from dpfast.bench.page import around_marks, write_between_marks
-from dpfast.bench.report import Report
+from dpfast.evidence.bench.measure import machine
+from dpfast.evidence.bench.page import around_marks, write_between_marks
+from dpfast.evidence.bench.report import Report
 
 HERE = Path(__file__).resolve().parent
 ROWS, KEYS, ROUNDS = (10**6, 10**7, 10**8), 10**6, 3
@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> None:
         for mark in page.MARKS:
             around_marks(options.markdown, mark)  # fails, before hours are spent
     if options.picture:
-        import dpfast.pictures.bench as draw
+        import dpfast.app.pictures.bench as draw
     names = engines.ENGINES if options.engines is None else options.engines
     record: dict[str, Any] = {"jobs": {}}
     if options.json.exists():

@@ -24,8 +24,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import dpfast
-from dpfast import jobs
-from dpfast.release.engine import usable_threads
+from dpfast.engines import jobs
+from dpfast.noise.release.engine import usable_threads
 from jobs import timed, tree
 
 CAPS = {"max_partitions": 4, "max_per_partition": 2}
@@ -35,7 +35,7 @@ Open = tuple[Any, Callable[[Path], Any], Callable[[int], dict[str, Any]], dict[s
 
 COLD = """
 import pathlib, pickle, sys, time
-import dpfast.jobs
+import dpfast.engines.jobs
 tasks = [pickle.loads(pathlib.Path(path).read_bytes()) for path in sys.argv[1:]]
 begin = time.process_time()
 for task in tasks:
@@ -58,7 +58,7 @@ def one_process(_: Path) -> Iterator[Open]:
 
 @contextmanager
 def dask(_: Path) -> Iterator[Open]:
-    dp = import_module("dpfast.adapters.dask")
+    dp = import_module("dpfast.engines.dask")
     from dask import distributed
 
     with (
@@ -70,7 +70,7 @@ def dask(_: Path) -> Iterator[Open]:
 
 @contextmanager
 def spark(scratch: Path) -> Iterator[Open]:
-    dp = import_module("dpfast.adapters.spark")
+    dp = import_module("dpfast.engines.spark")
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -98,14 +98,14 @@ def spark(scratch: Path) -> Iterator[Open]:
 
 @contextmanager
 def duckdb(_: Path) -> Iterator[Open]:
-    dp = import_module("dpfast.adapters.duckdb")
+    dp = import_module("dpfast.engines.duckdb")
     library = import_module("duckdb")
     yield dp, lambda folder: library.read_parquet(f"{folder}/*.parquet"), lambda rows: {"shards": shards(rows)}, {}
 
 
 @contextmanager
 def polars(_: Path) -> Iterator[Open]:
-    dp = import_module("dpfast.adapters.polars_lazy")
+    dp = import_module("dpfast.engines.polars")
     library = import_module("polars")
     yield dp, lambda folder: library.scan_parquet(f"{folder}/*.parquet"), lambda rows: {"shards": shards(rows)}, {}
 
@@ -125,11 +125,11 @@ class Engine(NamedTuple):
 
 
 ENGINES = {
-    "one process": Engine(one_process, "dpfast.jobs", "pyarrow"),
-    "DuckDB": Engine(duckdb, "dpfast.adapters.duckdb", "duckdb"),
-    "Polars": Engine(polars, "dpfast.adapters.polars_lazy", "polars"),
-    "Dask": Engine(dask, "dpfast.adapters.dask", "distributed"),
-    "Spark": Engine(spark, "dpfast.adapters.spark", "pyspark"),
+    "one process": Engine(one_process, "dpfast.engines.jobs", "pyarrow"),
+    "DuckDB": Engine(duckdb, "dpfast.engines.duckdb", "duckdb"),
+    "Polars": Engine(polars, "dpfast.engines.polars", "polars"),
+    "Dask": Engine(dask, "dpfast.engines.dask", "distributed"),
+    "Spark": Engine(spark, "dpfast.engines.spark", "pyspark"),
 }
 
 

@@ -9,10 +9,10 @@ from statistics import median
 from textwrap import fill
 from typing import Any
 
-from dpfast.bench.curves import Curve
-from dpfast.bench.page import markdown
+from dpfast.evidence.bench.curves import Curve
+from dpfast.evidence.bench.page import markdown
+from dpfast.noise.release.blocks import BLOCK
 from dpfast.privacy.formatting import quantity, three_digits
-from dpfast.release.blocks import BLOCK
 from jobs.engines import SHARD
 
 MARKS = "jobs", "jobs_limits", "jobs_growth", "jobs_tumult", "jobs_more"

@@ -15,8 +15,8 @@ from typing import Any
 from unittest import mock
 
 import dpfast
-from dpfast import jobs
-from dpfast.jobs.tasks import Publish
+from dpfast.engines import jobs
+from dpfast.engines.jobs.tasks import Publish
 
 FIRST = "digest.pickle", "publish.pickle"  # what a cold worker begins with
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpfast.errors import FileError, LedgerError, caller
-from dpfast.release.key import KeyFile
-from dpfast.release.secret import Labelled, encode
+from dpfast.noise.release.key import KeyFile
+from dpfast.noise.release.secret import Labelled, encode
 
 KEPT = 32  # heads a ledger: the last one that a restored copy has tells how much it lacks at most
 LONGEST = 2**26  # bytes; heads of a ledger take 0.4 MB at most, for a sum has at most 4,096 letters (store.exact)

@@ -17,16 +17,11 @@ from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerE
 from dpfast.ledger import head, store
 from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
-from dpfast.mechanisms.described import Payable
-from dpfast.mechanisms.mechanism import Releasing
-from dpfast.privacy import gaussian, parameters
-from dpfast.privacy.composition import Part
-from dpfast.privacy.formatting import amounts
-from dpfast.privacy.guarantee import Guarantee, guarantee_of
-from dpfast.privacy.parameters import Real, shown
-from dpfast.release.counts import refuse_less
-from dpfast.release.key import Key, KeyFile, ReleaseKey, release_key, sealing
-from dpfast.release.seal import (
+from dpfast.noise.mechanisms.described import Payable
+from dpfast.noise.mechanisms.mechanism import Releasing
+from dpfast.noise.release.counts import refuse_less
+from dpfast.noise.release.key import Key, KeyFile, ReleaseKey, release_key, sealing
+from dpfast.noise.release.seal import (
     BUCKETS,
     Manifest,
     Seal,
@@ -44,7 +39,12 @@ from dpfast.release.seal import (
     note_here,
     records,
 )
-from dpfast.release.secret import ID_LENGTH, Labelled, encode
+from dpfast.noise.release.secret import ID_LENGTH, Labelled, encode
+from dpfast.privacy import gaussian, parameters
+from dpfast.privacy.composition import Part
+from dpfast.privacy.formatting import amounts
+from dpfast.privacy.guarantee import Guarantee, guarantee_of
+from dpfast.privacy.parameters import Real, shown
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200

@@ -34,8 +34,8 @@ from dpfast.ledger import place
 from dpfast.ledger.head import Head
 from dpfast.ledger.lock import MARK, PAUSE, held, using
 from dpfast.ledger.table import Entry
+from dpfast.noise.release.secret import encode
 from dpfast.privacy import formatting
-from dpfast.release.secret import encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dpfast.errors import LedgerError
 from dpfast.ledger import store
 from dpfast.ledger.store import CHARGE, KEPT, Amounts, State, Terms
-from dpfast.release.secret import encode
+from dpfast.noise.release.secret import encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -7,8 +7,8 @@ import math
 from fractions import Fraction
 
 from dpfast.errors import ParameterError
-from dpfast.exact import Ball, ball, rounded_up
 from dpfast.privacy import parameters
+from dpfast.privacy.exact import Ball, ball, rounded_up
 from dpfast.privacy.parameters import Real, shown
 
 

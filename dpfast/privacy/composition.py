@@ -18,8 +18,8 @@ from functools import lru_cache, partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.exact import Ball, alone, ball, flint_at, rounded_up
 from dpfast.privacy import parameters
+from dpfast.privacy.exact import Ball, alone, ball, flint_at, rounded_up
 from dpfast.privacy.gaussian import mu_squared_of, nine_digits, rho_of
 from dpfast.privacy.guarantee import Guarantee, guarantee_of, searching, warn_if_weak, with_epsilon
 from dpfast.privacy.parameters import Real, shown

@@ -59,8 +59,8 @@ from fractions import Fraction
 from functools import partial
 
 from dpfast.errors import ParameterError
-from dpfast.exact import Ball, ball, rounded_up
-from dpfast.exact.balls import erfc, pi, within
+from dpfast.privacy.exact import Ball, ball, rounded_up
+from dpfast.privacy.exact.balls import erfc, pi, within
 from dpfast.privacy.parameters import shown
 from dpfast.privacy.sensitivity import Sensitivity, root_above
 

@@ -56,8 +56,8 @@ from functools import cache, partial
 from typing import NamedTuple, NoReturn
 
 from dpfast.errors import ParameterError
-from dpfast.exact import Ball, ball, rounded_up
-from dpfast.exact.discrete_gaussian import DiscreteGaussian
+from dpfast.privacy.exact import Ball, ball, rounded_up
+from dpfast.privacy.exact.discrete_gaussian import DiscreteGaussian
 from dpfast.privacy.gaussian import calibrate, discrete_delta, joined
 from dpfast.privacy.parameters import shown
 from dpfast.privacy.threshold import worst_counts

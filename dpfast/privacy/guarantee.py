@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError, WeakGuaranteeWarning, caller
-from dpfast.exact import ball, rounded_up
 from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.belief import posterior
+from dpfast.privacy.exact import ball, rounded_up
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, written
 from dpfast.privacy.sensitivity import root_above

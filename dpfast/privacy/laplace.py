@@ -59,7 +59,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from dpfast.exact import Ball, ball, rounded_up
+from dpfast.privacy.exact import Ball, ball, rounded_up
 from dpfast.privacy.sensitivity import Cells, Sensitivity
 
 STEEP = 1000  # a rate from which r/sinh(r) is below 2^-1400, and is taken as 0: more loss, by nothing that shows

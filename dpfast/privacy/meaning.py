@@ -36,9 +36,9 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
-from dpfast.exact import Ball, ball, rounded_up, unique_floor
-from dpfast.exact.balls import erfc
 from dpfast.privacy import gaussian, laplace
+from dpfast.privacy.exact import Ball, ball, rounded_up, unique_floor
+from dpfast.privacy.exact.balls import erfc
 from dpfast.privacy.formatting import percent, plain, rounded, times
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Cells, Sensitivity

@@ -34,8 +34,8 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
-from dpfast.exact import Ball, alone, ball, flint_at, rounded_up
-from dpfast.exact.balls import lost
+from dpfast.privacy.exact import Ball, alone, ball, flint_at, rounded_up
+from dpfast.privacy.exact.balls import lost
 from dpfast.privacy.guarantee import rho_of_epsilon
 
 NARROW = Fraction(1, 2**40)  # a part of an order's distance from 1: so close is rho to the supremum

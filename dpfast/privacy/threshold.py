@@ -41,8 +41,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from fractions import Fraction
 
-from dpfast.exact import Ball, ball, unique_floor
-from dpfast.exact.balls import miss
+from dpfast.privacy.exact import Ball, ball, unique_floor
+from dpfast.privacy.exact.balls import miss
 
 
 def least_threshold(rate: Fraction, delta: Fraction, l0: int, linf: int, l1: int) -> int:

@@ -18,7 +18,7 @@ import math
 from fractions import Fraction
 
 from dpfast.errors import ParameterError
-from dpfast.exact import Ball, ball, nearest_double, rounded_up
+from dpfast.privacy.exact import Ball, ball, nearest_double, rounded_up
 from dpfast.privacy.parameters import shown
 
 STEPS = 2**53  # p is a multiple of 1/STEPS, which a double holds

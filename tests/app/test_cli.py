@@ -42,9 +42,9 @@ from command import (
 from fresh import python
 
 import dpfast
-from dpfast.cli import commands, main
-from dpfast.cli.options import LAWS
-from dpfast.tables import array_file, arrow_file
+from dpfast.app.cli import commands, main
+from dpfast.app.cli.options import LAWS
+from dpfast.app.tables import array_file, arrow_file
 
 # privatize
 
@@ -259,7 +259,7 @@ def test_a_signal_leaves_no_lock_of_imports_held(name) -> None:
     """Python's own code for imports is not safe from handlers that raise: other threads hung."""
     program = """
         import _imp, os, signal, sys
-        from dpfast import cli
+        from dpfast.app import cli
         for number in (signal.SIGINT, signal.SIGHUP):  # which a shell may have had its children ignore
             signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
         cli.main(["--version"])
@@ -290,10 +290,10 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, n
     make(tmp_path / "in.npy", counts)
     program = """
         import os, signal, sys, time
-        from dpfast import cli
+        from dpfast.app import cli
         for number in (signal.SIGINT, signal.SIGHUP):  # which a shell may have had its children ignore
             signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
-        from dpfast.tables import array_file, files
+        from dpfast.app.tables import array_file, files
         if sys.argv.pop(1) == "False":
             vars(os).pop("O_TMPFILE", None)
         array_file.ELEMENTS = 10_000
@@ -348,9 +348,9 @@ def test_memory_stays_flat_while_the_file_grows(tmp_path, end) -> None:
         import importlib
         import re
         import pyarrow as pa
-        from dpfast import cli
-        from dpfast.tables import array_file, arrow_file, csv_text, files
-        importlib.import_module("dpfast.cli.privatize").KEPT = 1 << 20  # freed memory goes back, but for 1 MiB
+        from dpfast.app import cli
+        from dpfast.app.tables import array_file, arrow_file, csv_text, files
+        importlib.import_module("dpfast.app.cli.privatize").KEPT = 1 << 20  # freed memory goes back, but for 1 MiB
         arrow_file.ROWS = arrow_file.CELLS = array_file.ELEMENTS = 1 << 15
         csv_text.BLOCK = 1 << 18
         def memory():
@@ -593,7 +593,7 @@ def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, e
     monkeypatch.setattr(arrow_file, "ROWS", 1024)
     monkeypatch.setattr(array_file, "ELEMENTS", 1024)
     monkeypatch.setattr(arrow_file, "CELLS", 0)
-    monkeypatch.setattr("dpfast.tables.csv_text.BLOCK", 4096)
+    monkeypatch.setattr("dpfast.app.tables.csv_text.BLOCK", 4096)
     assert privatize(tmp_path, *LAPLACE, *LAW, "--quiet", cells=np.zeros(4096), end=end) == 0
     noisy = load(tmp_path / f"out{end}", "value")[0]
     assert noisy.size == 4096

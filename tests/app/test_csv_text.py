@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from table_files import csv_file
 
+from dpfast.app.tables import csv_text
 from dpfast.errors import FileError, UnusableValuesError
-from dpfast.tables import csv_text
 
 SECRET = "918273645"  # a count that no message may quote
 BAD_COUNTS = [

@@ -25,10 +25,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
+from dpfast.app.tables import csv_text, files, numbers
+from dpfast.app.tables.text_format import TextFormat
 from dpfast.errors import FileError, ParameterError, UnusableValuesError
-from dpfast.tables import csv_text, files, numbers
-from dpfast.tables.text_format import TextFormat
 
 SECRET = "918273645"  # a count that no message may quote
 LAW = ["--column", "n", "--epsilon", "1", "--sensitivity", "1", "--quiet"]
@@ -468,14 +468,14 @@ PIPED = """
     os.close(write)
     os.dup2(read, 0)
     sys.stdin = open(0, closefd=False)
-    from dpfast.cli import main
+    from dpfast.app.cli import main
     sys.exit(main(sys.argv[1:]))
 """
 
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
-    processes = Warm("import pyarrow.json\nfrom dpfast.cli import commands")
+    processes = Warm("import pyarrow.json\nfrom dpfast.app.cli import commands")
     yield processes
     processes.close()
 

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 import dpfast
-from dpfast.cli import main
-from dpfast.cli.options import LAWS
-from dpfast.pictures import mechanisms as pictures
+from dpfast.app.cli import main
+from dpfast.app.cli.options import LAWS
+from dpfast.app.pictures import mechanisms as pictures
 from dpfast.privacy import meaning
 from dpfast.privacy.belief import posterior
 

@@ -22,9 +22,9 @@ from fresh import python
 from table_files import csv_file, read, store
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
+from dpfast.app.tables import array_file, arrow_file, files, readers
 from dpfast.errors import FileError, ParameterError, UnusableValuesError
-from dpfast.tables import array_file, arrow_file, files, readers
 
 SECRET = "918273645"  # a count that no message may quote
 
@@ -460,7 +460,7 @@ def test_a_parquet_file_with_any_flipped_bit_ends_no_process(tmp_path) -> None:
         import numpy as np, pyarrow as pa, pyarrow.parquet as pq
         from pathlib import Path
         from dpfast import DpfastError
-        from dpfast.tables import files
+        from dpfast.app.tables import files
 
         path, r = Path(sys.argv[1]), random.Random(1)
         pq.write_table(pa.table({"city": ["a", "b", "c", "d"] * 50, "n": [7, 5, 0, 12] * 50, "x": [0.5, 1.5] * 100}), path)

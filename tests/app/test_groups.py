@@ -21,10 +21,10 @@ from peak_memory import MEASURED, peak
 from table_files import read, store
 
 import dpfast
-from dpfast.cli import main
-from dpfast.jobs import tasks
-from dpfast.jobs.folder import Folder
-from dpfast.tables import array_file, arrow_file, csv_text, drawn, groups, passed, readers, streams
+from dpfast.app.cli import main
+from dpfast.app.tables import array_file, arrow_file, csv_text, drawn, groups, passed, readers, streams
+from dpfast.engines.jobs import tasks
+from dpfast.engines.jobs.folder import Folder
 
 ROWS = 2400
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet", "--missing", "0"]

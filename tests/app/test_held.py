@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from table_files import store
 
-from dpfast.cli import main
-from dpfast.tables import held, passed, readers
-from dpfast.tables.arrow_reader import ArrowFile
+from dpfast.app.cli import main
+from dpfast.app.tables import held, passed, readers
+from dpfast.app.tables.arrow_reader import ArrowFile
 
 ROWS, LONG = 400, 1000
 PRIVATIZE = ["--column", "n", "--epsilon", "1", "--sensitivity", "1", "--quiet"]

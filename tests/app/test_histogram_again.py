@@ -16,7 +16,7 @@ import pytest
 from fresh import Warm
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 LABEL = "visits 2026-11"
 ROWS = "city,sex,person\n" + "".join(f"{'Oslo' if i % 3 else 'Lima'},{'fm'[i % 2]},p{i % 40}\n" for i in range(300))
@@ -54,7 +54,7 @@ class Release:
 
     def elsewhere(self, warm: Warm, code: str) -> subprocess.CompletedProcess[str]:
         """In a process of its own, after this code, which may plant something."""
-        ends = "\nfrom dpfast.cli import main\nsys.exit(main(sys.argv[1:]))"
+        ends = "\nfrom dpfast.app.cli import main\nsys.exit(main(sys.argv[1:]))"
         return warm.run(f"import os, signal, sys\n{code}{ends}", *self.command())
 
     def bytes(self) -> bytes:
@@ -82,7 +82,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     rows = tmp_path_factory.mktemp("warm") / "rows.csv"
     rows.write_text(ROWS)
     first = ["histogram", str(rows), str(rows.with_name("out.csv")), *WORDS, *KINDS["counts"]]
-    processes = Warm(f"from dpfast.cli import main\nassert main({first!r}) == 0")
+    processes = Warm(f"from dpfast.app.cli import main\nassert main({first!r}) == 0")
     yield processes
     processes.close()
 
@@ -153,7 +153,7 @@ def test_another_domain_is_another_release(tmp_path, capsys, domain) -> None:
 
 PLANTED = """
 from dpfast.ledger import store
-from dpfast.tables import rows
+from dpfast.app.tables import rows
 import pyarrow.csv
 
 def kill(*_, **__):
@@ -238,9 +238,9 @@ def interrupt(*_: object, **__: object) -> None:
 
 PERHAPS = "a charge in .*, if made, stays: --resume writes OUT for one charge in all"
 INTERRUPTED = {
-    "rows": ("dpfast.tables.gathered.Gathered.add", 0, ""),
+    "rows": ("dpfast.app.tables.gathered.Gathered.add", 0, ""),
     "charge": ("dpfast.ledger.store.Store.reserve", 0, PERHAPS),
-    "draw": ("dpfast.tables.gathered.table_of", 1, PERHAPS),
+    "draw": ("dpfast.app.tables.gathered.table_of", 1, PERHAPS),
     "write": ("pyarrow.csv.write_csv", 1, "the charge in .* stays: --resume writes OUT without a new charge"),
 }
 
@@ -261,7 +261,7 @@ def test_an_interrupt_names_the_charge(release, capsys, monkeypatch, step: str) 
 @pytest.mark.slow
 def test_two_processes_at_once(release) -> None:
     """Both end well, with the same bytes, for one charge."""
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, *release.command("--resume")]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     assert [(process.communicate(timeout=600)[1], process.returncode) for process in both] == [("", 0)] * 2
@@ -277,7 +277,7 @@ def test_two_processes_that_want_the_last_of_a_budget(tmp_path) -> None:
     release = Release(tmp_path)
     release.ledger.unlink()
     dpfast.Ledger(release.ledger, 1, create=True)
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     processes = []
     for name in ("a", "b"):
         release.out, release.keyed[-1] = tmp_path / f"{name}.csv", name
@@ -361,7 +361,7 @@ def test_a_wrong_parameter_costs_nothing(tmp_path, capsys, change, match, expect
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_a_budget_that_does_not_suffice_is_refused_before_a_row_is_read(tmp_path, capsys, monkeypatch, keyed) -> None:
-    from dpfast.tables import rows
+    from dpfast.app.tables import rows
 
     release = Release(tmp_path)
     release.keyed = release.keyed if keyed else release.keyed[:2]

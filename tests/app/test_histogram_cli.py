@@ -432,7 +432,7 @@ def test_bounds(here) -> None:
 
 def test_explain_opens_no_rows(here, capsys, monkeypatch) -> None:
     """Its figures are those of the release; rows, OUT and the ledger need not be there."""
-    from dpfast.tables import rows
+    from dpfast.app.tables import rows
 
     words = [*here.words, "--epsilon", "1", "--by", "sex", "--domain", "sex=f,m"]
     words[words.index("--domain") + 1] = f"city={here.cities}"

@@ -27,7 +27,7 @@ from places import ROOT
 from table_files import store
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 # ------------------------------------------------------------------ files
 
@@ -113,7 +113,7 @@ def test_a_zip_file_of_one_table(here, capsys) -> None:
 
 def test_a_file_that_changes_while_it_is_read(here, capsys, monkeypatch) -> None:
     """Written over in place, longer, replaced, or gone: nothing is charged."""
-    from dpfast.tables import rows as reader
+    from dpfast.app.tables import rows as reader
 
     ledger, text = here.folder / "budget.db", here.rows.read_text()
     dpfast.Ledger(ledger, 3, create=True)
@@ -177,7 +177,7 @@ def test_standard_input(here) -> None:
     """Once through, without a file: the table of the same rows."""
     assert here.run("--max-partitions", "9") == 0
     wanted = here.table()
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     words = [*here.words, *QUIET, "--max-partitions", "9", "--force", "--format", "csv"]
     command = [sys.executable, "-c", program, "histogram", "-", str(here.out), *words]
     result = subprocess.run(command, input=here.rows.read_bytes(), capture_output=True, check=False, timeout=600)
@@ -287,7 +287,7 @@ def test_standard_output_gets_what_a_file_would(here, form: str) -> None:
         "--resume",
         *(["--metadata", str(record)] if beside else []),
     ]
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "histogram", str(here.rows), "-", "--format", form, *words]
     for _ in range(2):  # the second time the record is there, and equal
         ended = subprocess.run(command, capture_output=True, check=True)
@@ -329,7 +329,7 @@ def test_a_record_that_has_no_place_costs_nothing(here, capsys, monkeypatch, out
 @pytest.mark.slow
 def test_a_reader_that_has_gone_does_not_undo_the_charge(here) -> None:
     dpfast.Ledger(here.folder / "b.db", 3, create=True)
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     words = [*here.words, "--epsilon", "1", "--format", "csv", "--metadata", "m.json", "--ledger", "b.db"]
     read, write = os.pipe()
     os.close(read)

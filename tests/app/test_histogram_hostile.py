@@ -21,7 +21,7 @@ from peak_memory import MEASURED, peak
 from table_files import store
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 USUAL = ["--by", "city", "--unit", "person", "--max-partitions", "1", "--epsilon", "1", "--quiet"]
 KNOWN = ["--domain", "city=Oslo,Lima"]
@@ -116,7 +116,7 @@ def test_folders_that_are_a_column_of_some_files(capsys, at: str, match: str) ->
 
 def test_a_change_is_said_before_what_it_led_to(capsys, monkeypatch) -> None:
     """A file that becomes shorter while it is read has changed; it was called damaged."""
-    from dpfast.tables import arrow_reader as reader
+    from dpfast.app.tables import arrow_reader as reader
 
     store(pa.table({"city": ["Oslo"] * 300_000, "person": range(300_000)}), Path("rows.arrow"), rows=1000)
     batches = reader.ArrowFile.batches
@@ -227,7 +227,7 @@ def test_standard_input_that_cannot_be_read(capsys, monkeypatch) -> None:
 def test_a_packed_file_on_a_full_disk_is_one_message() -> None:
     """pyarrow said more, when it closed what it could not write."""
     code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000,) * 2)"
-    program = f"{code}\nfrom dpfast.cli import main\nsys.exit(main(sys.argv[1:]))"
+    program = f"{code}\nfrom dpfast.app.cli import main\nsys.exit(main(sys.argv[1:]))"
     words = ["histogram", "rows.csv", "out.jsonl.gz", *USUAL, "--domain", "city=1..30000"]
     ended = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (1, "Error: cannot write out.jsonl.gz: File too large\n")

@@ -27,7 +27,7 @@ import worlds
 from table_files import store
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 CELLS = ("a", "b", "c")
 NOISELESS = 2**45  # an epsilon whose noise is 0 but for a chance of e^(-2^30) where the sensitivity is below 2^15
@@ -181,8 +181,8 @@ class Crowd:
 @pytest.fixture
 def small_pieces(monkeypatch) -> None:
     """Rows of one unit lie in many pieces."""
-    monkeypatch.setattr("dpfast.tables.csv_text.BLOCK", 64)
-    monkeypatch.setattr("dpfast.tables.rows.BATCH", 7)
+    monkeypatch.setattr("dpfast.app.tables.csv_text.BLOCK", 64)
+    monkeypatch.setattr("dpfast.app.tables.rows.BATCH", 7)
 
 
 def each_person_is_one(folder: Path) -> None:

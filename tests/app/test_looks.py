@@ -11,7 +11,7 @@ import pytest
 from browser import SCHEMES, WIDTHS, browser, chromium, looks
 from table_files import store
 
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium")
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]

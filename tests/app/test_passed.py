@@ -18,8 +18,8 @@ from beneath import NUMBER, SECRET, beneath
 from table_files import read
 from table_files import store as write_table
 
-from dpfast.cli import main
-from dpfast.tables import arrow_file, csv_text, passed
+from dpfast.app.cli import main
+from dpfast.app.tables import arrow_file, csv_text, passed
 
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
 store = partial(write_table, rows=4, compression="none")  # so that a search of the file sees each cell

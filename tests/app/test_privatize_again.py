@@ -21,9 +21,9 @@ from peak_memory import MEASURED, peak
 from table_files import read, store
 
 import dpfast
-from dpfast.cli import main
-from dpfast.release import blocks, seal
-from dpfast.tables import array_file, csv_text, drawn, files, groups, in_blocks, streams
+from dpfast.app.cli import main
+from dpfast.app.tables import array_file, csv_text, drawn, files, groups, in_blocks, streams
+from dpfast.noise.release import blocks, seal
 
 ENDS = [".csv", ".parquet", ".arrow", ".npy"]
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]
@@ -301,7 +301,7 @@ def test_the_order_of_rows_is_in_the_digest_of_a_file(tmp_path, monkeypatch, cap
     release = Release(tmp_path, ".parquet")
     store(pa.table({"a": range(12), "n": [7] * 12}), release.source)
     assert release.run("--sort-by", "a") == 0
-    monkeypatch.setattr("dpfast.tables.passed.in_order", lambda columns: np.arange(12)[::-1])
+    monkeypatch.setattr("dpfast.app.tables.passed.in_order", lambda columns: np.arange(12)[::-1])
     failed(capsys, release.run("--resume", "--sort-by", "a"), "the input is not the one that was reserved")
 
 
@@ -552,7 +552,7 @@ def test_other_cells_that_change_within_one_tick_of_the_clock(tmp_path, capsys, 
     """Between the passes, and the file's size and times stay: the digests tell."""
     release, pieces, passes = Release(tmp_path, ".csv"), files.CsvSource.pieces, []
     state = streams.states([release.source])
-    monkeypatch.setattr("dpfast.tables.source.states", lambda _: state)
+    monkeypatch.setattr("dpfast.app.tables.source.states", lambda _: state)
 
     def watched(self: object) -> object:
         passes.append(1)
@@ -592,7 +592,7 @@ def test_a_full_disk_and_then_room(tmp_path, capsys, whole, end) -> None:
 def test_two_processes_at_once(tmp_path, whole) -> None:
     """Both end well, with the same bytes, for one charge."""
     release = Release(tmp_path, rows=whole)
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, *release.command("--resume")]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for process in both:
@@ -672,7 +672,7 @@ def test_verify_where_nothing_can_be_written(tmp_path, whole) -> None:
     """It made its copy beside OUT; the ledger is read there, too."""
     release = Release(tmp_path, rows=whole)
     assert release.run() == 0
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     mounted = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
     alone = ["unshare", "-m", "sh", "-c"]
     if subprocess.run([*alone, mounted, release.folder, "true"], capture_output=True, check=False).returncode:
@@ -806,7 +806,7 @@ def test_verify_sees_the_ends_of_a_file_and_each_option(tmp_path, capsys, end) -
 # ------------------------------------------------------------------ memory
 
 KEEPING = """
-from dpfast.tables import in_blocks
+from dpfast.app.tables import in_blocks
 runs, kept = in_blocks.runs, []
 in_blocks.runs = lambda pieces: runs(kept.append(piece.counts[0].astype("i4")) or piece for piece in pieces)
 """

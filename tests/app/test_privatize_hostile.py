@@ -21,7 +21,7 @@ from fresh import Warm
 from table_files import store
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
 from dpfast.paths import check
 
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]
@@ -154,7 +154,7 @@ def test_a_record_that_cannot_be_written_costs_nothing(capsys) -> None:
 @pytest.mark.slow
 def test_a_report_beside_a_pipe_is_made_again() -> None:
     """--resume refused its own page, because - is no file."""
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     words = ["-", "--format", "csv", "--metadata", "m.json", "--report", "r.html", "--resume", *KEYED, *USUAL]
     command = [sys.executable, "-c", program, "privatize", "in.csv", *words]
     made = [subprocess.run(command, capture_output=True, check=True).stdout for _ in range(2)]
@@ -177,7 +177,7 @@ def test_a_list_of_columns_has_an_end(capsys) -> None:
 
 
 def run(shell: str) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     words = " ".join(["privatize", "in.csv", "out.csv", "--column", "n", *LAW[:-1], *PAID])
     return subprocess.run(
         ["bash", "-c", shell.replace("RUN", f"'{sys.executable}' -c '{program}' {words}")],
@@ -217,7 +217,7 @@ def test_an_interrupt_after_the_charge_says_that_it_stays(capsys, monkeypatch, p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpfast.tables.first_rows.FirstRows.add", interrupted)
+    monkeypatch.setattr("dpfast.app.tables.first_rows.FirstRows.add", interrupted)
     assert main(["privatize", "in.csv", "out.csv", *pays, *USUAL]) == 130
     stays = f"; the charge in .*budget.db stays: {then}.*" if pays else ""
     assert re.fullmatch(f"\nError: interrupted; nothing was written{stays}\n", capsys.readouterr().err)
@@ -261,7 +261,7 @@ def test_an_archive_that_is_damaged_anywhere_says_so(capsys, method: int, name: 
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
-    processes = Warm("import pyarrow.json\nfrom dpfast.cli import commands")
+    processes = Warm("import pyarrow.json\nfrom dpfast.app.cli import commands")
     yield processes
     processes.close()
 
@@ -283,7 +283,7 @@ def warm() -> Iterator[Warm]:
 def test_a_line_of_json_ends_no_process(warm: Warm, line: str, match: str) -> None:
     """Within pyarrow, null for an object and deep nesting are a segmentation fault."""
     Path("in.jsonl").write_text(f"{line}\n")
-    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
     ended = warm.run(program, "privatize", "in.jsonl", "out.jsonl", *USUAL, *PAID, folder=Path.cwd())
     assert ended.returncode == 1
     assert re.fullmatch(f"Error: .*{match}.*\n", ended.stderr), ended.stderr

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpfast import DataDependentError, UnusableValuesError
-from dpfast.cli import main
-from dpfast.tables import files
-from dpfast.tables.rows import Columns, Rows
+from dpfast.app.cli import main
+from dpfast.app.tables import files
+from dpfast.app.tables.rows import Columns, Rows
 
 BEYOND = 2**53 + 1
 CELLS = [

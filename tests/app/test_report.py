@@ -27,18 +27,18 @@ from tiers import FINISHED, PLACED
 
 import dpfast
 from dpfast import paths
-from dpfast.cli import main
-from dpfast.cli import report as cli_report
-from dpfast.cli.options import LAWS
+from dpfast.app.cli import main
+from dpfast.app.cli import report as cli_report
+from dpfast.app.cli.options import LAWS
+from dpfast.app.report import pictures, style
+from dpfast.app.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
+from dpfast.app.report.markup import MINUS, ends, number, text
+from dpfast.app.report.page import page
+from dpfast.app.tables import files
+from dpfast.app.tables.first_rows import FirstRows
 from dpfast.errors import FileError
 from dpfast.paths import Found, atomic_write
 from dpfast.privacy.belief import posterior
-from dpfast.report import pictures, style
-from dpfast.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
-from dpfast.report.markup import MINUS, ends, number, text
-from dpfast.report.page import page
-from dpfast.tables import files
-from dpfast.tables.first_rows import FirstRows
 
 SECRET = 918273645  # a true count, which no page may hold
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
@@ -581,7 +581,7 @@ def test_out_is_not_lost_with_its_page(tmp_path, ledger, monkeypatch, capsys, er
     }
     owner, name = places[where]
     if where == "facts":
-        owner = import_module("dpfast.cli.privatize")
+        owner = import_module("dpfast.app.cli.privatize")
     if where == "first rows" and isinstance(error, KeyboardInterrupt):
         error, said = MemoryError("a private number"), "MemoryError in .*"  # Ctrl-C stops a release that is not whole
     whole = getattr(owner, name)

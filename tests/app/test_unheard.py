@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 import dpfast
-from dpfast import cli
-from dpfast.cli import main
+from dpfast.app import cli
+from dpfast.app.cli import main
 
 PAYS = ["--epsilon", "1", "--ledger", "budget.db", "--key-file", "visits.key", "--label", "visits"]
 RELEASE = ["in.csv", "out.csv", "--column", "n", "--sensitivity", "1", *PAYS]

@@ -18,11 +18,11 @@ import pytest
 from table_files import read, store
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
+from dpfast.app.tables import arrow_file, arrow_reader, passed, streams
+from dpfast.app.tables.arrow_reader import ArrowFile
+from dpfast.app.tables.files import ArrowSource
 from dpfast.errors import FileError
-from dpfast.tables import arrow_file, arrow_reader, passed, streams
-from dpfast.tables.arrow_reader import ArrowFile
-from dpfast.tables.files import ArrowSource
 
 ROWS = 1000
 WORDS = ["--column", "n", "--epsilon", "1", "--sensitivity", "1", "--quiet"]
@@ -48,7 +48,7 @@ def written(table: pa.Table, path: Path) -> None:
 def unseen(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     """From now on the states of the file are those of this moment."""
     state = streams.states([path])
-    monkeypatch.setattr("dpfast.tables.source.states", lambda _: state)
+    monkeypatch.setattr("dpfast.app.tables.source.states", lambda _: state)
 
 
 def charges() -> int:
@@ -300,9 +300,9 @@ def digest(*columns: pa.Array, path: Path = Path("in.arrow")) -> bytes:
 
 
 def _opened(path: Path) -> Any:
-    from dpfast.tables.source import Wanted
-    from dpfast.tables.streams import Form
-    from dpfast.tables.text_format import TextFormat
+    from dpfast.app.tables.source import Wanted
+    from dpfast.app.tables.streams import Form
+    from dpfast.app.tables.text_format import TextFormat
 
     return path, Wanted(["n"]), False, Form("Arrow"), ArrowFile(path), TextFormat()
 

@@ -66,7 +66,7 @@ static double from(dpf_wide c) {
     return ((double)(uint64_t)(c >> 64) * 0x1p64 + (double)(uint64_t)c) * 0x1p-120;
 }
 
-/* A plan as mechanisms/discrete_laplace.py or laplace.py makes it; the scale is a double. */
+/* A plan as noise/mechanisms/discrete_laplace.py or laplace.py makes it; the scale is a double. */
 static dpf_plan exponential(int law, int at, int16_t *table) {
     const double t = scales[at].t, relative_error = law == LAPLACE ? 0x6p-52 : 0x5p-52;
     const dpf_wide lift = (dpf_wide)1 << 20, own = (dpf_wide)scales[at].c.hi << 64 | scales[at].c.lo;

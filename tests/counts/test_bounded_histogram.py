@@ -38,9 +38,9 @@ from dpfast import (
     bounded_histogram,
     thresholded,
 )
-from dpfast.kernels import FEW, kernel
-from dpfast.kernels.siphash import of_pair
-from dpfast.release import columns
+from dpfast.noise.kernels import FEW, kernel
+from dpfast.noise.kernels.siphash import of_pair
+from dpfast.noise.release import columns
 from dpfast.testing import fixed_key
 
 one_each = partial(bounded_histogram, max_partitions=1, max_per_partition=1)
@@ -591,7 +591,7 @@ def test_columns_longer_than_a_chunk(far, monkeypatch) -> None:
     whole = ours(rows, 2, 3, key)
     assert as_counter(whole) == reference(rows, 2, 3, key)
     monkeypatch.setattr(columns, "CHUNK", 50)
-    monkeypatch.setattr(import_module("dpfast.records.bounded_histogram"), "CHUNK", 50)
+    monkeypatch.setattr(import_module("dpfast.counts.records.bounded_histogram"), "CHUNK", 50)
     for domain in (None, whole.keys[::-1]):
         assert as_counter(ours(rows, 2, 3, key, domain=domain)) == as_counter(whole)
 

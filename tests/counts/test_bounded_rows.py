@@ -30,7 +30,7 @@ from dpfast import (
     bounded_histogram,
 )
 from dpfast.errors import UnusableValuesError
-from dpfast.kernels import FEW, kernel
+from dpfast.noise.kernels import FEW, kernel
 from dpfast.testing import fixed_key
 
 ALARM = 1e-9

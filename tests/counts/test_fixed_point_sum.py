@@ -19,9 +19,9 @@ import pytest
 import tiers
 from proofs import MODES, entered
 
+from dpfast.counts.records import fixed_point
+from dpfast.counts.records.fixed_point import fixed_point_sum
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.records import fixed_point
-from dpfast.records.fixed_point import fixed_point_sum
 
 INT64 = 2**63 - 1
 WIDTHS = [np.float64, np.float32]

@@ -35,7 +35,8 @@ from worlds import (
 )
 
 import dpfast
-from dpfast import ParameterError, Sensitivity, jobs
+from dpfast import ParameterError, Sensitivity
+from dpfast.engines import jobs
 from dpfast.testing import fixed_key
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")

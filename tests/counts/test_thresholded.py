@@ -46,13 +46,13 @@ from dpfast import (
     UnusableValuesError,
     thresholded,
 )
-from dpfast.jobs import GaussianWithholding, Withholding
+from dpfast.counts.records.partitions import NOISE, changed
+from dpfast.engines.jobs import GaussianWithholding, Withholding
 from dpfast.privacy import gaussian_threshold as gaussian_threshold_module
 from dpfast.privacy.gaussian import discrete_delta
 from dpfast.privacy.gaussian_threshold import Norms, least_sigma
 from dpfast.privacy.gaussian_threshold import least_threshold as gaussian_threshold
 from dpfast.privacy.threshold import least_threshold
-from dpfast.records.partitions import NOISE, changed
 from dpfast.testing import fixed_key
 
 USUAL = {"epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)}
@@ -789,7 +789,7 @@ KILLED = """
     import dpfast
     from dpfast.ledger import ledger as paying
     from dpfast.ledger.store import Store
-    from dpfast.release.seal import Seal, Sealed
+    from dpfast.noise.release.seal import Seal, Sealed
 
     ledger, file = dpfast.Ledger(sys.argv[1], 100, delta=0.9, create=True), dpfast.KeyFile.create(sys.argv[2])
     change = dpfast.Sensitivity(2, 1)

@@ -28,13 +28,13 @@ from dpfast import (
     OtherInputError,
     ParameterError,
     Sensitivity,
-    kernels,
     tree,
 )
-from dpfast.exact.binomial import lower_bound, upper_bound
+from dpfast.counts.trees.noise import TreeNoise, shares_of
+from dpfast.counts.trees.shape import Shape, named, regular
+from dpfast.noise import kernels
+from dpfast.privacy.exact.binomial import lower_bound, upper_bound
 from dpfast.testing import fixed_key
-from dpfast.trees.noise import TreeNoise, shares_of
-from dpfast.trees.shape import Shape, named, regular
 
 ONE = Sensitivity(1, 1)
 EVEN = {"epsilon": 1, "sensitivity": ONE}
@@ -315,7 +315,7 @@ def test_each_level_has_its_own_stream(monkeypatch) -> None:
     for options in ({}, {"key": fixed_key(5).derive("streams")}):
         with pytest.warns(dpfast.InsecureKeyWarning) if options else nullcontext():
             assert shared_noise(tree(zeros, branching=3, **wide, **options)) == 0
-    from dpfast.release import seal
+    from dpfast.noise.release import seal
 
     one = lambda self, column, block, digest: bytes(32)  # noqa: E731  for every level
     monkeypatch.setattr(seal.Sealed, "stream_key", one)
@@ -859,7 +859,7 @@ def test_counts_that_change_meanwhile_are_not_seen(tmp_path, monkeypatch, keyed)
         sums(*arrays)
         counts[:] = 10**6
 
-    monkeypatch.setattr("dpfast.trees.noise.kernels.kernel", lambda _: traded)
+    monkeypatch.setattr("dpfast.counts.trees.noise.kernels.kernel", lambda _: traded)
     found = tree(counts, **EVEN, ledger=ledger, **key)
     assert counts.all()
     assert max(abs(level).max() for level in found.noisy if level is not None) < 1000
@@ -884,7 +884,7 @@ def test_an_error_leaves_no_true_count(tmp_path, monkeypatch, keyed) -> None:
     monkeypatch.setattr(TreeNoise, "true", lambda *given: kept.append(true(*given)) or kept[-1])
     with pytest.raises(BudgetExhausted):
         tree(np.full(100, 7), **EVEN, ledger=ledger, **key)
-    blocks = dpfast.release.seal.Sealed if keyed else dpfast.DiscreteLaplace
+    blocks = dpfast.noise.release.seal.Sealed if keyed else dpfast.DiscreteLaplace
     draw, calls = blocks.release, itertools.count()
     monkeypatch.setattr(blocks, "release", lambda *given, **how: 1 / (next(calls) < 1) and draw(*given, **how))
     with pytest.raises(ZeroDivisionError):

@@ -46,9 +46,9 @@ def add_law(home: Path) -> None:
     shutil.copytree(PLANTED / "law", home, dirs_exist_ok=True, ignore=BUILT)
     include, listed = '#include "discrete_gaussian.h"\n', "&discrete_gaussian, "
     edit(home / "csrc/isa.h", (include, f'{include}#include "four_points.h"\n'), (listed, f"{listed}&four_points, "))
-    line = "from dpfast.mechanisms.four_points import FourPoints\n"
-    before = "from dpfast.mechanisms.snapping import Snapping\n"
-    edit(home / "dpfast/mechanisms/laws.py", (before, before + line), ("Snapping, Gaussian)", "Snapping, Gaussian, FourPoints)"))  # fmt: skip
+    line = "from dpfast.noise.mechanisms.four_points import FourPoints\n"
+    before = "from dpfast.noise.mechanisms.snapping import Snapping\n"
+    edit(home / "dpfast/noise/mechanisms/laws.py", (before, before + line), ("Snapping, Gaussian)", "Snapping, Gaussian, FourPoints)"))  # fmt: skip
     edit(home / "dpfast/__init__.py", (before, before + line), ('    "Thresholded",\n', '    "Thresholded",\n    "FourPoints",\n'))  # fmt: skip
 
 
@@ -95,8 +95,8 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grown]:
 TOUCHED = {  # its own files, and the lists that take an entry
     "law": {
         *("csrc/four_points.h", "csrc/four_points.md", "tests/noise/test_four_points.py"),
-        *("dpfast/exact/four_points.py", "dpfast/mechanisms/four_points.py"),
-        *("csrc/isa.h", "dpfast/mechanisms/laws.py", "dpfast/__init__.py"),
+        *("dpfast/privacy/exact/four_points.py", "dpfast/noise/mechanisms/four_points.py"),
+        *("csrc/isa.h", "dpfast/noise/mechanisms/laws.py", "dpfast/__init__.py"),
     },
     "instruction set": {"csrc/isa_planted.c", "csrc/dispatch.c"},
     "adapter": {"dpfast/adapters/abacus.py", "dpfast/adapters/__init__.py"},
@@ -123,9 +123,10 @@ def test_every_list_of_laws_has_the_planted_law(grown: Grown) -> None:
     script = """
         import json
         import numpy as np
-        from dpfast import FourPoints, audit, noise_source, selftest
-        from dpfast.cli.options import LAWS
-        from dpfast.mechanisms.laws import own_laws
+        from dpfast import FourPoints, noise_source
+        from dpfast.evidence import audit, selftest
+        from dpfast.app.cli.options import LAWS
+        from dpfast.noise.mechanisms.laws import own_laws
 
         check = next(each for each in selftest.CHECKS if each.name == "noise four_points")
         sound, broken = (selftest.run([check], defect=defect)[0].outcome for defect in (None, selftest.PLANTED_DEFECTS["draw-four_points"]))

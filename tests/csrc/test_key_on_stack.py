@@ -23,7 +23,7 @@ from laws import BLIND
 from tiers import ISAS
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
-from dpfast.mechanisms.mechanism import Mechanism
+from dpfast.noise.mechanisms.mechanism import Mechanism
 
 ffi, lib = _native.ffi, _native.lib
 
@@ -549,7 +549,7 @@ WORK = """
     import numpy as np
     import dpfast
     from dpfast import _native
-    from dpfast.release import engine
+    from dpfast.noise.release import engine
 
     probe, tool = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
     probe.left.restype = ctypes.c_int64

@@ -18,8 +18,9 @@ import tiers
 from doors import Call, surface
 
 import dpfast
-from dpfast import Key, _native, exact
-from dpfast.release import secret
+from dpfast import Key, _native
+from dpfast.noise.release import secret
+from dpfast.privacy import exact
 
 HOME = str(Path(dpfast.__file__).parent)
 COUNTS = np.zeros(5000, np.int64)

@@ -17,9 +17,9 @@ from tiers import ISAS
 
 from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
 from dpfast._dpf import ffi, lib
-from dpfast.mechanisms.known_plans import check_plan
-from dpfast.mechanisms.laws import own_laws
-from dpfast.random.random_bytes import random_bytes
+from dpfast.noise.mechanisms.known_plans import check_plan
+from dpfast.noise.mechanisms.laws import own_laws
+from dpfast.noise.random.random_bytes import random_bytes
 
 
 @cache

@@ -62,7 +62,7 @@ def _caught(home: Path, says: str, **environment: str) -> bool:
     """The planted defect ends the script with the guard's message; without it nothing does."""
     whole = _python(home, "-c", A_FEW, **environment)
     assert whole.returncode == 0, whole.stderr[-4000:]
-    place = home / "dpfast" / "mechanisms" / "randomized_response.py"
+    place = home / "dpfast" / "noise" / "mechanisms" / "randomized_response.py"
     text = place.read_text()
     assert text.count(CHECK) == 1
     place.write_text(text.replace(CHECK, "if False:"))

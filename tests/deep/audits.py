@@ -15,7 +15,7 @@ import numpy as np
 from proofs import CSRC
 
 import dpfast
-from dpfast import audit
+from dpfast.evidence import audit
 
 DELTA = 1e-3
 CELL = dpfast.Sensitivity(1, 1)

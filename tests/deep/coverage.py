@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The branches of dpfast that the suite takes, room by room; a planted one that it lacks is listed.
 
-Python that starts in a test is counted with the tests. The bodies of dpfast.kernels are compiled by
-numba, where no tracer sees them, so the room is left out; the C is counted by no figure here.
+Python that starts in a test is counted with the tests. The bodies of dpfast.noise.kernels are
+compiled by numba, where no tracer sees them, so the room is left out; the C is counted by no figure
+here.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from deep.record import ROOT, git
 
 RELEASED = ()
 # What is planted at the end of a file, and a test file that imports this file.
-FILE, TESTS = "dpfast/postprocess.py", "test_postprocess.py"
+FILE, TESTS = "dpfast/counts/postprocess.py", "test_postprocess.py"
 PLANTED = "\n\ndef planted(value: int) -> int:\n    if value == 1:\n        return 2\n    return 3\n\n\nplanted(0)\n"
 SETTINGS = """\
 [run]
 branch = true
 parallel = true
 source = {source}/dpfast
-omit = */dpfast/kernels/*
+omit = */dpfast/noise/kernels/*
 patch = subprocess
 data_file = {data}/.coverage
 disable_warnings = no-data-collected, module-not-measured, module-not-imported, trace-changed

@@ -14,7 +14,8 @@ import faulted
 import pytest
 import visits
 
-from dpfast import FileError, jobs
+from dpfast import FileError
+from dpfast.engines import jobs
 
 FAULTS = ("shuffle", "stage", "before", "after", "numpy")  # faulted.Fault, but for the straggler
 DISKS = {"full stage": ("stage", 1500), "full output": ("out", 64)}  # what is on a disk of so many KiB
@@ -64,7 +65,7 @@ def matrix(home: Path, faults: tuple[str, ...], phases: tuple[str, ...], disks: 
     from dask import config
     from distributed import Client, LocalCluster
 
-    from dpfast.adapters import dask
+    from dpfast.engines import dask
 
     faulted.at_home(home, *faults, *phases, *disks, "straggler", "order")
     rows = str(home / "rows")
@@ -99,7 +100,7 @@ if __name__ == "__main__":  # the matrix; or a driver of its own: home, the sche
     if what == "driver":
         from distributed import Client
 
-        from dpfast.adapters import dask
+        from dpfast.engines import dask
 
         with Client(sys.argv[3]) as opened:
             watched = faulted.Fault(here / f"{sys.argv[4]}.seen", "none")

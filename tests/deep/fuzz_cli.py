@@ -267,7 +267,7 @@ def within(seconds: float) -> Iterator[None]:
 
 def here(arguments: list[str], seconds: float = SECONDS) -> tuple[int | None, str]:
     """The exit code and the words of a call in this process."""
-    from dpfast.cli import main
+    from dpfast.app.cli import main
 
     said = io.StringIO()
     try:
@@ -328,7 +328,7 @@ def calls(seed: int, count: int) -> None:
 
 def planted() -> int:
     """Plant a defect of each kind: each is found. Returns how many there were."""
-    from dpfast.tables import files
+    from dpfast.app.tables import files
 
     def fails(*_: object, **__: object) -> None:
         raise KeyError(TEXT)

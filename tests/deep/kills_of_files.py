@@ -34,7 +34,7 @@ SHOWN = 20  # rows whose numbers a page must have
 
 
 def privatized(end: str, *, force: bool) -> int:
-    from dpfast.cli import main
+    from dpfast.app.cli import main
 
     chosen = [] if end == ".npy" else ["--column", "n"]
     options = [
@@ -160,7 +160,7 @@ def command(end: str, kind: str | None) -> list[str]:
 
 def begun(words: list[str], label: str, *, fresh: bool) -> int:
     """The id of a process that makes a release under a key, or goes on with it."""
-    from dpfast.cli import main
+    from dpfast.app.cli import main
 
     command = [*words, "--ledger", "budget.db", "--key-file", "a.key", "--label", label, "--resume"]
     if fresh:
@@ -271,7 +271,7 @@ def kills_of_tables(times: int, seed: int, *, fresh: bool = False) -> dict[str, 
 def kills_of_unkeyed_tables(times: int, seed: int) -> dict[str, int]:
     """Without a key, with a ledger: an OUT is whole and paid, and no OUT is paid at most once."""
     import dpfast
-    from dpfast.cli import main
+    from dpfast.app.cli import main
 
     r, states, known = random.Random(seed), Counter[str](), command(".csv", "known")
     for _ in range(times):

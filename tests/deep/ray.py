@@ -15,8 +15,9 @@ import pytest
 import visits
 
 import dpfast
-from dpfast import OtherInputError, jobs
-from dpfast.jobs import tasks
+from dpfast import OtherInputError
+from dpfast.engines import jobs
+from dpfast.engines.jobs import tasks
 
 EXAMPLE = faulted.TESTS.parent / "examples" / "with_ray.py"
 FAULTS = ("shuffle", "stage", "before", "after", "numpy")  # faulted.Fault

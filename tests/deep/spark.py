@@ -21,8 +21,9 @@ import visits
 from faulted import Planted, disk
 from places import TESTS
 
-from dpfast import FileError, KeyReuseError, jobs
-from dpfast.jobs import verbs
+from dpfast import FileError, KeyReuseError
+from dpfast.engines import jobs
+from dpfast.engines.jobs import verbs
 
 PORT = 17_077
 ROOM = (1024, 1536, 2400)  # KiB of a disk: of no domain, of no stage, of no output
@@ -92,7 +93,7 @@ def watched(opened: Any, home: Path, name: str, fault: str = "", shards: int | N
     """An engine whose workers keep all that they give."""
     from on_spark import Fault
 
-    from dpfast.adapters import spark
+    from dpfast.engines import spark
 
     return Planted(spark.Cluster(opened, shards), Fault(home / f"{name}.seen", fault))
 

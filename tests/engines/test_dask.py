@@ -27,10 +27,10 @@ import visits  # noqa: E402
 from visits import AN_ID, CAPS, PHASES, SECRET, at_home, charges, files, job, same  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import FileError, OtherInputError, ParameterError, jobs  # noqa: E402
-from dpfast.adapters import dask  # noqa: E402
-from dpfast.jobs import tasks, verbs  # noqa: E402
-from dpfast.jobs.keys import ipc  # noqa: E402
+from dpfast import FileError, OtherInputError, ParameterError  # noqa: E402
+from dpfast.engines import dask, jobs  # noqa: E402
+from dpfast.engines.jobs import tasks, verbs  # noqa: E402
+from dpfast.engines.jobs.keys import ipc  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ROWS = visits.visits()

@@ -22,9 +22,9 @@ from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # n
 from visits import CAPS, KINDS, at_home, charges, files, job, same  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import DTypeError, ParameterError, jobs  # noqa: E402
-from dpfast.adapters import duckdb  # noqa: E402
-from dpfast.jobs import out_of_core, verbs  # noqa: E402
+from dpfast import DTypeError, ParameterError  # noqa: E402
+from dpfast.engines import duckdb, jobs  # noqa: E402
+from dpfast.engines.jobs import out_of_core, verbs  # noqa: E402
 
 
 class TestDuckDB(OutOfCore):
@@ -32,7 +32,7 @@ class TestDuckDB(OutOfCore):
     engine = "Relations"
     start = (
         "import duckdb\n"
-        "from dpfast.adapters import duckdb as dp\n"
+        "from dpfast.engines import duckdb as dp\n"
         "connection = duckdb.connect(config={'memory_limit': '200MB', 'threads': 1})\n"
         "of = connection.read_parquet"
     )

@@ -23,9 +23,9 @@ from dpfast import (
     KeyReuseError,
     OtherInputError,
     ParameterError,
-    jobs,
 )
-from dpfast.jobs import tasks, verbs
+from dpfast.engines import jobs
+from dpfast.engines.jobs import tasks, verbs
 
 # ------------------------------------------------------------------ bad input
 
@@ -185,10 +185,10 @@ def of_engine(engine: str, rows: pa.Table) -> tuple[Any, Any]:
     """Rows as an engine takes them, and the engine."""
     if engine == "duckdb":
         connection = pytest.importorskip("duckdb").connect()
-        return connection.from_arrow(rows), pytest.importorskip("dpfast.adapters.duckdb").Relations(2)
+        return connection.from_arrow(rows), pytest.importorskip("dpfast.engines.duckdb").Relations(2)
     if engine == "polars":
         polars = pytest.importorskip("polars")
-        return polars.from_arrow(rows).lazy(), pytest.importorskip("dpfast.adapters.polars_lazy").LazyFrames(2)
+        return polars.from_arrow(rows).lazy(), pytest.importorskip("dpfast.engines.polars").LazyFrames(2)
     return rows, jobs.OneProcess() if engine == "one process" else jobs.OutOfCore(2)
 
 

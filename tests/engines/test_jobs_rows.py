@@ -22,16 +22,12 @@ from pyarrow import fs
 from visits import CAPS, PAGES, PHASES, SECRET, at_home, charges, job, mechanism
 
 import dpfast
-from dpfast import (
-    DTypeError,
-    FileError,
-    KeyReuseError,
-    jobs,
-)
-from dpfast.cli import commands
-from dpfast.jobs import folder as folders
-from dpfast.jobs import tasks, verbs
-from dpfast.jobs.folder import Folder
+from dpfast import DTypeError, FileError, KeyReuseError
+from dpfast.app.cli import commands
+from dpfast.engines import jobs
+from dpfast.engines.jobs import folder as folders
+from dpfast.engines.jobs import tasks, verbs
+from dpfast.engines.jobs.folder import Folder
 
 # ------------------------------------------------------------------ folders, rows, the command line
 

@@ -18,15 +18,11 @@ from jobs_of_visits import counted, key_of
 from visits import at_home, charges, files, mechanism
 
 import dpfast
-from dpfast import (
-    DiscreteLaplace,
-    FileError,
-    ParameterError,
-    jobs,
-)
-from dpfast.jobs import folder as folders
-from dpfast.jobs import tasks, verbs
-from dpfast.jobs.folder import Folder
+from dpfast import DiscreteLaplace, FileError, ParameterError
+from dpfast.engines import jobs
+from dpfast.engines.jobs import folder as folders
+from dpfast.engines.jobs import tasks, verbs
+from dpfast.engines.jobs.folder import Folder
 
 # ------------------------------------------------------------------ whose stage, and whose output
 

@@ -17,14 +17,15 @@ from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # n
 from visits import CAPS, at_home, charges  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import DTypeError, ParameterError, jobs  # noqa: E402
-from dpfast.adapters import polars_lazy  # noqa: E402
+from dpfast import DTypeError, ParameterError  # noqa: E402
+from dpfast.engines import jobs  # noqa: E402
+from dpfast.engines import polars as polars_lazy  # noqa: E402
 
 
 class TestPolars(OutOfCore):
     dp = polars_lazy
     engine = "LazyFrames"
-    start = "import polars as pl\nfrom dpfast.adapters import polars_lazy as dp\nof = pl.scan_parquet"
+    start = "import polars as pl\nfrom dpfast.engines import polars as dp\nof = pl.scan_parquet"
 
     def of(self, rows: pa.Table) -> Any:
         return pl.from_arrow(rows).lazy()

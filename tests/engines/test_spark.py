@@ -32,9 +32,9 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from visits import AN_ID, CAPS, KINDS, SECRET, at_home, charges, files, job, same
 
 import dpfast
-from dpfast import DTypeError, FileError, OtherInputError, ParameterError, jobs
-from dpfast.adapters import spark
-from dpfast.jobs import tasks, verbs
+from dpfast import DTypeError, FileError, OtherInputError, ParameterError
+from dpfast.engines import jobs, spark
+from dpfast.engines.jobs import tasks, verbs
 
 pytestmark = [
     pytest.mark.own_environment,

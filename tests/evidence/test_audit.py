@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 
 import dpfast
-from dpfast import audit
-from dpfast.audit.certify import least_epsilon
-from dpfast.cli import main
+from dpfast.app.cli import main
+from dpfast.app.pictures.audit import draw
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.pictures.audit import draw
+from dpfast.evidence import audit
+from dpfast.evidence.audit.certify import least_epsilon
 
 NEIGHBOURS = [(0, 1)]
 rng = np.random.default_rng(20120)
@@ -210,7 +210,7 @@ def test_sensitivity() -> None:
 @pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated(monkeypatch) -> None:
     """At a level of one half, noise of exactly epsilon fails at most half of 40 audits."""
-    monkeypatch.setattr("dpfast.audit.findings.ALPHA", 0.5)
+    monkeypatch.setattr("dpfast.evidence.audit.findings.ALPHA", 0.5)
     found = [audit.privacy(PRIVATE["discrete Laplace"], 1, n=2000, pairs=NEIGHBOURS).found for _ in range(40)]
     assert sum(found) <= stats.binom.isf(1e-6, 40, 0.5)
 

@@ -26,14 +26,14 @@ from click.testing import CliRunner
 from places import ROOT, TESTS
 
 import dpfast
-from dpfast.bench import curves, peers
-from dpfast.bench.measure import Bound, Reference, Result, Row, growth, machine, measured, timed
-from dpfast.bench.page import aligned, around_marks, markdown, write_between_marks
-from dpfast.bench.report import Report, rate
-from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours
-from dpfast.cli.bench import LATENCY, bench
+from dpfast.app.cli.bench import LATENCY, bench
 from dpfast.errors import DpfastError, FileError, ParameterError
-from dpfast.mechanisms.laws import LAWS
+from dpfast.evidence.bench import curves, peers
+from dpfast.evidence.bench.measure import Bound, Reference, Result, Row, growth, machine, measured, timed
+from dpfast.evidence.bench.page import aligned, around_marks, markdown, write_between_marks
+from dpfast.evidence.bench.report import Report, rate
+from dpfast.evidence.bench.rows import SCALES, Arrays, of_this_machine, ours
+from dpfast.noise.mechanisms.laws import LAWS
 from dpfast.privacy.formatting import compared, quantity, short, three_digits
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -138,7 +138,7 @@ def test_the_readme_gets_its_table_between_the_marks(written) -> None:
 
 
 def test_json_instead_of_the_table(monkeypatch) -> None:
-    monkeypatch.setattr("dpfast.bench.rows.of_this_machine", lambda a: [next(ours(a, 1))])
+    monkeypatch.setattr("dpfast.evidence.bench.rows.of_this_machine", lambda a: [next(ours(a, 1))])
     assert len(json.loads(run("--size", 100, "--rounds", 1, "--json", "-"))["rows"]) == 1
 
 
@@ -154,7 +154,7 @@ def test_json_instead_of_the_table(monkeypatch) -> None:
     ids=str,
 )
 def test_what_cannot_be_written_is_refused_first(monkeypatch, options, error) -> None:
-    monkeypatch.setattr(sys.modules["dpfast.cli.bench"], "measure", lambda *_, **__: pytest.fail("measured first"))
+    monkeypatch.setattr(sys.modules["dpfast.app.cli.bench"], "measure", lambda *_, **__: pytest.fail("measured first"))
     with pytest.raises(error):
         run(*options)
 
@@ -259,7 +259,7 @@ def test_growth_of_the_peak_is_seen() -> None:
 
 
 def test_where_the_system_says_nothing_of_memory(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr("dpfast.bench.measure.PROCESS", tmp_path / "none")
+    monkeypatch.setattr("dpfast.evidence.bench.measure.PROCESS", tmp_path / "none")
     row = Row("a", lambda: None, 1, bound=Bound("MiB", 8, 2), clock=growth, measures="B")
     result = measured([row], 2)[0]
     assert math.isnan(result.figure)
@@ -328,7 +328,7 @@ def test_a_peer_that_is_here_runs(name) -> None:
 
 def test_the_picture_bears_any_machine(tmp_path) -> None:
     """One row, thousands of nanoseconds or parts of one: a picture all the same, and no warning."""
-    from dpfast.pictures import bench as pictures
+    from dpfast.app.pictures import bench as pictures
 
     for seconds in (1e-9, 1.0):
         result = Result(planted(lambda: None), [seconds], [1.0])
@@ -480,7 +480,7 @@ def test_compare_passes_and_fails(benchmarks, tmp_path, capsys, monkeypatch) -> 
     """A baseline made 10^9 times better fails it, one 10^9 times worse passes."""
     compare = benchmarks("compare")
     baseline, tiny = tmp_path / "baseline.json", ["--size", "500", "--rounds", "1"]
-    monkeypatch.setattr("dpfast.bench.rows.CALLS", 10)
+    monkeypatch.setattr("dpfast.evidence.bench.rows.CALLS", 10)
     tiny += ["--baseline", str(baseline)]
     assert compare.main(tiny) == 2
     assert "--update" in capsys.readouterr().out
@@ -577,7 +577,7 @@ def test_jobs_are_measured_and_written(benchmarks, tmp_path, capfd) -> None:
     """By a driver of its own; an engine that is not here is named, and so is one that fails."""
     jobs, page, engines = (benchmarks(name) for name in ("jobs", "jobs.page", "jobs.engines"))
     engines.ENGINES |= {"absent": engines.Engine(None, "dpfast.adapters.nowhere", "nowhere")}
-    engines.ENGINES |= {"unknown": engines.Engine(None, "dpfast.jobs", "pyarrow")}
+    engines.ENGINES |= {"unknown": engines.Engine(None, "dpfast.engines.jobs", "pyarrow")}
     written, record = tmp_path / "page.md", tmp_path / "jobs.json"
     marks = [f"<!-- bench:{name}:{at} -->" for name in page.MARKS for at in ("start", "end")]
     written.write_text("\n".join(marks))
@@ -711,7 +711,7 @@ def test_what_a_package_disputes_of_itself_is_marked_in_table_page_and_json() ->
 
 
 def test_the_picture_has_every_mark(tmp_path) -> None:
-    from dpfast.pictures import bench as pictures
+    from dpfast.app.pictures import bench as pictures
 
     kinds = set(get_args(get_type_hints(Row)["kind"])) - {"sampler"}
     results = [Result(replace(planted(None, who=kind), kind=kind), runs=[1e-9]) for kind in kinds]

@@ -24,12 +24,12 @@ from places import ROOT
 from scipy import stats
 
 import dpfast
-from dpfast import audit
-from dpfast.bench import sampler
-from dpfast.bench.sampler import NUMPY, OURS, Comparison, Forked, Sampler, Timed, compare
-from dpfast.cli import main
+from dpfast.app.cli import main
 from dpfast.errors import ParameterError
-from dpfast.statistics import rank_correlation
+from dpfast.evidence import audit
+from dpfast.evidence.bench import sampler
+from dpfast.evidence.bench.sampler import NUMPY, OURS, Comparison, Forked, Sampler, Timed, compare
+from dpfast.evidence.statistics import rank_correlation
 
 PEERS = ROOT / "benchmarks" / "samplers.py"
 LAW, MAIN = dpfast.DiscreteLaplace(0.1, 1), os.getpid()

@@ -13,11 +13,13 @@ import reference
 import tiers
 from scipy import stats
 
-from dpfast import ParameterError, _native, exact, selftest, statistics
+from dpfast import ParameterError, _native
 from dpfast.errors import SelfCheckError
-from dpfast.mechanisms.laws import LAWS
-from dpfast.selftest import CHECKS, FALSE_ALARM, PLANTED_DEFECTS, Check, Outcome, known_answers, laws, subjects
-from dpfast.selftest.check import Run
+from dpfast.evidence import selftest, statistics
+from dpfast.evidence.selftest import CHECKS, FALSE_ALARM, PLANTED_DEFECTS, Check, Outcome, known_answers, laws, subjects
+from dpfast.evidence.selftest.check import Run
+from dpfast.noise.mechanisms.laws import LAWS
+from dpfast.privacy import exact
 
 QUICK = 0.05  # share of the draws: 2^20 at each point of a law
 CHECK = {check.name: check for check in CHECKS}
@@ -162,7 +164,9 @@ def test_what_the_draws_would_find() -> None:
 def test_a_plan_that_is_wrong_is_found(monkeypatch, field: str, value: float) -> None:
     """No altered output: discrete Laplace's double tier with a constant that its proof forbids."""
     tiers.own_plans(monkeypatch)
-    discrete_laplace = importlib.import_module("dpfast.mechanisms.discrete_laplace")  # not the function of that name
+    discrete_laplace = importlib.import_module(
+        "dpfast.noise.mechanisms.discrete_laplace"
+    )  # not the function of that name
     right = discrete_laplace.constants
     monkeypatch.setattr(discrete_laplace, "constants", lambda law: right(law) | {field: value})
     outcome = selftest.run([CHECK["decisions"]], factor=QUICK)[0].outcome

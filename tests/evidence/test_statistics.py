@@ -13,10 +13,10 @@ import pytest
 from flint import arb
 from scipy import stats
 
-from dpfast import statistics
-from dpfast.exact import binomial
-from dpfast.exact.binomial import lower_bound, upper_bound
-from dpfast.statistics import Distribution, GoodnessOfFit, binomial_p
+from dpfast.evidence import statistics
+from dpfast.evidence.statistics import Distribution, GoodnessOfFit, binomial_p
+from dpfast.privacy.exact import binomial
+from dpfast.privacy.exact.binomial import lower_bound, upper_bound
 
 
 @pytest.mark.parametrize(

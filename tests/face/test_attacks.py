@@ -19,7 +19,7 @@ from scipy import stats
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping
 from dpfast.errors import KeyReuseError
-from dpfast.mechanisms.integer import signed_table
+from dpfast.noise.mechanisms.integer import signed_table
 
 
 def certified(events: int, others: int, n: int, level: float = ALPHA) -> float:

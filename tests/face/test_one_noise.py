@@ -29,10 +29,10 @@ from table_files import read
 from tiers import forget_labels
 
 import dpfast
-from dpfast import jobs
-from dpfast.cli import commands, main
+from dpfast.app.cli import commands, main
+from dpfast.engines import jobs
 from dpfast.errors import DataDependentError, DpfastError
-from dpfast.release import seal
+from dpfast.noise.release import seal
 
 PACKAGE = Path(dpfast.__file__).parent
 N = 1000
@@ -371,14 +371,14 @@ def lake(
     paid = {"ledger": None, **world.who_pays()}
     if engine == "duckdb":
         duckdb = pytest.importorskip("duckdb")
-        from dpfast.adapters import duckdb as dp
+        from dpfast.engines import duckdb as dp
 
         with duckdb.connect() as connection:
             connection.register("rows", found)
             noisy = dp.release(connection.table("rows"), mechanism, by=by, column=column, **where, **paid).fetchall()
     else:
         polars = pytest.importorskip("polars")
-        from dpfast.adapters import polars_lazy as dp
+        from dpfast.engines import polars as dp
 
         noisy = (
             dp.release(polars.from_arrow(found).lazy(), mechanism, by=by, column=column, **where, **paid)
@@ -716,38 +716,38 @@ def _doors_in_the_source() -> set[str]:
 
 # Where each of them has its rows here, or why it needs none.
 WALKED = {
-    "adapters/duckdb.py release": "duckdb.release",
-    "adapters/duckdb.py verify": "compares, and gives no noise",
-    "adapters/polars_lazy.py release": "polars_lazy.release",
-    "adapters/polars_lazy.py verify": "compares, and gives no noise",
-    "adapters/spark.py bounded_counts": "jobs.bounded_counts on an engine (tests/on_spark.py)",
-    "adapters/spark.py release": "jobs.bounded_counts on an engine (tests/on_spark.py)",
-    "adapters/spark.py verify": "compares, and gives no noise",
-    "cli/histogram.py histogram": "histogram",
-    "cli/privatize.py privatize": "privatize csv",
-    "jobs/plan.py plan": "jobs.bounded_counts",
-    "jobs/table.py counted": "duckdb.release",
-    "jobs/table.py release_table": "duckdb.release",
-    "jobs/verbs.py bounded_counts": "jobs.bounded_counts",
-    "jobs/verbs.py release": "jobs.bounded_counts",
-    "jobs/verbs.py verify": "compares, and gives no noise",
-    "jobs/verbs.py seal_of": "jobs.bounded_counts",
-    "jobs/verbs.py probe": "jobs.bounded_counts",
+    "engines/duckdb.py release": "duckdb.release",
+    "engines/duckdb.py verify": "compares, and gives no noise",
+    "engines/polars.py release": "polars_lazy.release",
+    "engines/polars.py verify": "compares, and gives no noise",
+    "engines/spark.py bounded_counts": "jobs.bounded_counts on an engine (tests/on_spark.py)",
+    "engines/spark.py release": "jobs.bounded_counts on an engine (tests/on_spark.py)",
+    "engines/spark.py verify": "compares, and gives no noise",
+    "app/cli/histogram.py histogram": "histogram",
+    "app/cli/privatize.py privatize": "privatize csv",
+    "engines/jobs/plan.py plan": "jobs.bounded_counts",
+    "engines/jobs/table.py counted": "duckdb.release",
+    "engines/jobs/table.py release_table": "duckdb.release",
+    "engines/jobs/verbs.py bounded_counts": "jobs.bounded_counts",
+    "engines/jobs/verbs.py release": "jobs.bounded_counts",
+    "engines/jobs/verbs.py verify": "compares, and gives no noise",
+    "engines/jobs/verbs.py seal_of": "jobs.bounded_counts",
+    "engines/jobs/verbs.py probe": "jobs.bounded_counts",
     "ledger/ledger.py release": "array",
     "ledger/ledger.py expect": "looks, and gives no noise",
     "ledger/ledger.py reserve": "blocks: digester",
-    "mechanisms/mechanism.py metadata": "shows parameters, and gives no noise",
-    "mechanisms/mechanism.py release": "array",
-    "records/bounded_histogram.py bounded_histogram": "bounded_histogram",
-    "records/bounded_histogram.py named": "names terms, and gives no noise",
-    "records/partitions.py thresholded": "thresholded",
-    "records/payment.py of": "says who pays, and gives no noise",
+    "noise/mechanisms/mechanism.py metadata": "shows parameters, and gives no noise",
+    "noise/mechanisms/mechanism.py release": "array",
+    "counts/records/bounded_histogram.py bounded_histogram": "bounded_histogram",
+    "counts/records/bounded_histogram.py named": "names terms, and gives no noise",
+    "counts/records/partitions.py thresholded": "thresholded",
+    "counts/records/payment.py of": "says who pays, and gives no noise",
     "ledger/head.py seen": "looks, and gives no noise",
-    "release/seal.py without_ledger": "blocks: digester",
-    "release/seal.py reserve_here": "blocks: digester",
-    "release/seal.py must_continue": "blocks: digester",
-    "release/key.py task_of": "array",
-    "trees/release.py tree": "tree",
+    "noise/release/seal.py without_ledger": "blocks: digester",
+    "noise/release/seal.py reserve_here": "blocks: digester",
+    "noise/release/seal.py must_continue": "blocks: digester",
+    "noise/release/key.py task_of": "array",
+    "counts/trees/release.py tree": "tree",
 }
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import atheris
 
-EXCLUDED = "dpfast.kernels"  # numba compiles them from their own bytecode
+EXCLUDED = "dpfast.noise.kernels"  # numba compiles them from their own bytecode
 NEVER = "1200"  # seconds of wall time after which libFuzzer calls an input a hang; the limit of ours is CPU time
 
 
@@ -36,7 +36,13 @@ def main() -> None:
     with atheris.instrument_imports(include=["dpfast"], exclude=[EXCLUDED]):
         import dpfast
 
-        for each in ("dpfast.ledger", "dpfast.jobs", "dpfast.cli", "dpfast.tables.files", "dpfast.adapters"):
+        for each in (
+            "dpfast.ledger",
+            "dpfast.engines.jobs",
+            "dpfast.app.cli",
+            "dpfast.app.tables.files",
+            "dpfast.adapters",
+        ):
             importlib.import_module(each)
         for late in dpfast.__all__:
             getattr(dpfast, late)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpfast
-from dpfast.cli import main
+from dpfast.app.cli import main
 from fuzz import must
 from fuzz.choices import Choices
 

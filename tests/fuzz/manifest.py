@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpfast
-from dpfast import jobs
-from dpfast.jobs.about import about
+from dpfast.engines import jobs
+from dpfast.engines.jobs.about import about
 from fuzz import Finding
 from fuzz.choices import Choices
 from fuzz.files import here

@@ -16,9 +16,10 @@ from fuzz import TARGETS, Finding, judged, target
 from fuzz.choices import Choices
 
 import dpfast
-from dpfast import FileError, jobs
-from dpfast.cli import main
-from dpfast.records import partitions
+from dpfast import FileError
+from dpfast.app.cli import main
+from dpfast.counts.records import partitions
+from dpfast.engines import jobs
 
 # Inputs that once broke a promise, by target.
 ONCE: list[tuple[str, bytes, str]] = [
@@ -131,7 +132,7 @@ def test_a_charge_that_is_forgotten_is_found(made, monkeypatch) -> None:
 
 def test_an_output_that_is_taken_for_another_is_found(made, monkeypatch) -> None:
     one = made("manifest")
-    monkeypatch.setattr("dpfast.jobs.tasks.same", lambda *_: True)
+    monkeypatch.setattr("dpfast.engines.jobs.tasks.same", lambda *_: True)
     assert any("its rows are others" in str(judged(one, data)) for data in one.seeds())
 
 

@@ -18,104 +18,126 @@ import pytest
 import tiers
 from places import ROOT
 
-from dpfast.mechanisms.laws import own_laws
+from dpfast.noise.mechanisms.laws import own_laws
 
-PUBLIC = {"dpfast", "dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.testing"}
+PUBLIC = {"dpfast", "dpfast.errors", "dpfast.ledger", "dpfast.noise.mechanisms", "dpfast.privacy", "dpfast.testing"}
 
 # Room: what it may import beside the standard library, in functions too. "dpfast": a public name.
 ROOMS: dict[str, set[str]] = {
     "errors.py": set(),
-    "privacy": {"dpfast.errors", "dpfast.exact", "dpfast.privacy", "flint", "numpy"},
+    "privacy": {"dpfast.errors", "dpfast.privacy.exact", "dpfast.privacy", "flint", "numpy"},
     "_native.py": {"dpfast._dpf", "dpfast.errors", "numpy"},
     "loading.py": {"dpfast._native"},
     "paths.py": {"dpfast.errors"},
-    "exact": {"dpfast.errors", "dpfast.exact", "dpfast.loading", "flint"},
-    "statistics.py": {"dpfast.exact", "flint", "numpy"},
-    "kernels": {"dpfast.kernels", "dpfast.loading", "dpfast.paths", "numba", "llvmlite", "numpy"},
+    "exact": {"dpfast.errors", "dpfast.privacy.exact", "dpfast.loading", "flint"},
+    "statistics.py": {"dpfast.privacy.exact", "flint", "numpy"},
+    "kernels": {"dpfast.noise.kernels", "dpfast.loading", "dpfast.paths", "numba", "llvmlite", "numpy"},
     "release": {"dpfast.errors", "dpfast.privacy", "numpy"},
-    "testing.py": {"dpfast.privacy", "dpfast.release.key", "dpfast.release.secret"},
+    "testing.py": {"dpfast.privacy", "dpfast.noise.release.key", "dpfast.noise.release.secret"},
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library
     "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
-    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.paths", "dpfast.privacy", "dpfast.release.counts", "dpfast.release.key", "dpfast.release.seal", "dpfast.release.secret"},
-    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.counts", "dpfast.release.key", "dpfast.release.names", "dpfast.release.secret", "numpy"},
-    "trees": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.release.arrays", "dpfast.trees", "numpy"},
-    "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.release.arrays", "numpy"},
-    "mechanisms": {"dpfast", "dpfast._native", "dpfast.errors", "dpfast.exact", "dpfast.kernels", "dpfast.mechanisms", "dpfast.privacy",
-                   "dpfast.release", "numpy"},
-    "__init__.py": {"dpfast", "dpfast.adapters", "dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.postprocess", "dpfast.privacy",
-                    "dpfast.random", "dpfast.records", "dpfast.release.key", "dpfast.testing", "dpfast.trees"},
-    "__main__.py": {"dpfast.cli"},
-    "cli": PUBLIC | {"dpfast.audit", "dpfast.bench", "dpfast.cli", "dpfast.jobs", "dpfast.paths", "dpfast.pictures", "dpfast.release.arrays", "dpfast.report", "dpfast.selftest", "dpfast.tables",
+    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.noise.mechanisms", "dpfast.paths", "dpfast.privacy", "dpfast.noise.release.counts", "dpfast.noise.release.key", "dpfast.noise.release.seal", "dpfast.noise.release.secret"},
+    "records": {"dpfast.errors", "dpfast.noise.kernels", "dpfast.privacy", "dpfast.counts.records", "dpfast.noise.release.arrays", "dpfast.noise.release.columns", "dpfast.noise.release.counts", "dpfast.noise.release.key", "dpfast.noise.release.names", "dpfast.noise.release.secret", "numpy"},
+    "trees": {"dpfast.errors", "dpfast.noise.kernels", "dpfast.privacy", "dpfast.noise.release.arrays", "dpfast.counts.trees", "numpy"},
+    "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.noise.release.arrays", "numpy"},
+    "mechanisms": {"dpfast", "dpfast._native", "dpfast.errors", "dpfast.privacy.exact", "dpfast.noise.kernels", "dpfast.noise.mechanisms", "dpfast.privacy",
+                   "dpfast.noise.release", "numpy"},
+    "__init__.py": {"dpfast", "dpfast.adapters", "dpfast.errors", "dpfast.ledger", "dpfast.noise.mechanisms", "dpfast.postprocess", "dpfast.privacy",
+                    "dpfast.noise.random", "dpfast.counts.records", "dpfast.noise.release.key", "dpfast.testing", "dpfast.counts.trees"},
+    "__main__.py": {"dpfast.app.cli"},
+    "cli": PUBLIC | {"dpfast.evidence.audit", "dpfast.evidence.bench", "dpfast.app.cli", "dpfast.engines.jobs", "dpfast.paths", "dpfast.app.pictures", "dpfast.noise.release.arrays", "dpfast.app.report", "dpfast.evidence.selftest", "dpfast.app.tables",
                      "dpfast.terminal", "click", "numpy"},
-    "jobs": PUBLIC | {"blake3", "dpfast._native", "dpfast.jobs", "dpfast.records", "dpfast.release", "dpfast.paths", "numpy", "pyarrow"},
-    "report": PUBLIC | {"dpfast.report", "dpfast.terminal"},
+    "jobs": PUBLIC | {"blake3", "dpfast._native", "dpfast.engines.jobs", "dpfast.counts.records", "dpfast.noise.release", "dpfast.paths", "numpy", "pyarrow"},
+    "report": PUBLIC | {"dpfast.app.report", "dpfast.terminal"},
     "terminal.py": {"rich"},
-    "tables": {"blake3", "dpfast.errors", "dpfast.paths", "dpfast.release.arrays", "dpfast.release.blocks", "dpfast.tables", "numpy", "pyarrow"},
-    "pictures": PUBLIC | {"dpfast.audit", "dpfast.bench.curves", "dpfast.bench.measure", "dpfast.bench.report", "dpfast.bench.sampler", "dpfast.pictures",
+    "tables": {"blake3", "dpfast.errors", "dpfast.paths", "dpfast.noise.release.arrays", "dpfast.noise.release.blocks", "dpfast.app.tables", "numpy", "pyarrow"},
+    "pictures": PUBLIC | {"dpfast.evidence.audit", "dpfast.evidence.bench.curves", "dpfast.evidence.bench.measure", "dpfast.evidence.bench.report", "dpfast.evidence.bench.sampler", "dpfast.app.pictures",
                            "dpfast.paths", "matplotlib", "numpy"},
-    "audit": PUBLIC | {"dpfast.audit", "dpfast.exact", "dpfast.statistics", "dpfast.terminal", "numpy"},
-    "bench": PUBLIC | {"dpfast.bench", "dpfast.paths", "dpfast.terminal", "numpy"},
-    "selftest": PUBLIC | {"dpfast._native", "dpfast.audit", "dpfast.exact", "dpfast.kernels", "dpfast.selftest", "dpfast.statistics", "dpfast.terminal", "flint", "numpy"},
+    "audit": PUBLIC | {"dpfast.evidence.audit", "dpfast.privacy.exact", "dpfast.evidence.statistics", "dpfast.terminal", "numpy"},
+    "bench": PUBLIC | {"dpfast.evidence.bench", "dpfast.paths", "dpfast.terminal", "numpy"},
+    "selftest": PUBLIC | {"dpfast._native", "dpfast.evidence.audit", "dpfast.privacy.exact", "dpfast.noise.kernels", "dpfast.evidence.selftest", "dpfast.evidence.statistics", "dpfast.terminal", "flint", "numpy"},
 }  # fmt: skip
 # What one file may import beyond its room.
 BEYOND = {
     "adapters/arrow.py": {"pyarrow"},
     "adapters/arrow_capsules.py": {"dpfast._native"},  # a result may be released after Python has ended
-    "adapters/dask.py": {"distributed", "dpfast.jobs", "pyarrow"},
-    "adapters/duckdb.py": {"dpfast.jobs", "pyarrow"},
+    "engines/dask.py": {"distributed", "dpfast.engines.jobs", "pyarrow"},
+    "engines/duckdb.py": {"dpfast.engines.jobs", "pyarrow"},
     "adapters/pandas.py": {"pandas", "pyarrow"},
-    "adapters/polars_lazy.py": {"dpfast.jobs", "polars", "pyarrow"},
-    "adapters/spark.py": {"dpfast.jobs", "pyarrow", "pyspark"},
+    "engines/polars.py": {"dpfast.engines.jobs", "polars", "pyarrow"},
+    "engines/spark.py": {"dpfast.engines.jobs", "pyarrow", "pyspark"},
     "adapters/pipeline_dp.py": {"pipeline_dp"},
     "adapters/smartnoise.py": {"snsql"},
     "adapters/tumult.py": {"tmlt", "pandas"},
-    "exact/binomial.py": {"numpy"},  # near_bound takes arrays
-    "bench/curves.py": {"dpfast.release.engine"},  # what ran: threads, instruction set, cache
-    "bench/measure.py": {"dpfast._native", "dpfast.release.engine"},
-    "bench/peers.py": {"diffprivlib", "opendp", "pydp", "randomgen"},
-    "bench/rows.py": {"dpfast.release.engine"},
-    "bench/sampler.py": {"dpfast.audit", "dpfast.selftest.processes", "dpfast.statistics"},  # the tests that there are
-    "cli/histogram.py": {
-        "dpfast.records.bounded_histogram",
-        "dpfast.records.partitions",
-        "dpfast.release.seal",
+    "privacy/exact/binomial.py": {"numpy"},  # near_bound takes arrays
+    "evidence/bench/curves.py": {"dpfast.noise.release.engine"},  # what ran: threads, instruction set, cache
+    "evidence/bench/measure.py": {"dpfast._native", "dpfast.noise.release.engine"},
+    "evidence/bench/peers.py": {"diffprivlib", "opendp", "pydp", "randomgen"},
+    "evidence/bench/rows.py": {"dpfast.noise.release.engine"},
+    "evidence/bench/sampler.py": {
+        "dpfast.evidence.audit",
+        "dpfast.evidence.selftest.processes",
+        "dpfast.evidence.statistics",
+    },  # the tests that there are
+    "app/cli/histogram.py": {
+        "dpfast.counts.records.bounded_histogram",
+        "dpfast.counts.records.partitions",
+        "dpfast.noise.release.seal",
     },  # what bounds a unit, and a threshold, before a row is read; a manifest
-    "cli/info.py": {"dpfast._native", "dpfast.release.engine", "dpfast.kernels"},
-    "cli/privatize.py": {"dpfast.release.engine"},  # how many threads it may use
-    "records/bounded_histogram.py": {"dpfast.mechanisms", "dpfast.ledger", "dpfast.trees"},  # its results are released
-    "records/payment.py": {"dpfast.ledger", "dpfast.release.seal"},  # who pays, and what is drawn then
-    "records/partitions.py": {"dpfast.mechanisms", "dpfast.ledger"},  # it draws noise: the rest of records/ never does
-    "trees/noise.py": {
-        "dpfast.mechanisms",
-        "dpfast.release.seal",
-    },  # the one part that sees private counts, with the next
-    "trees/release.py": {
+    "app/cli/info.py": {"dpfast._native", "dpfast.noise.release.engine", "dpfast.noise.kernels"},
+    "app/cli/privatize.py": {"dpfast.noise.release.engine"},  # how many threads it may use
+    "counts/records/bounded_histogram.py": {
+        "dpfast.noise.mechanisms",
         "dpfast.ledger",
-        "dpfast.mechanisms",
-        "dpfast.records.payment",
-        "dpfast.release.blocks",
-        "dpfast.release.counts",
-        "dpfast.release.key",
+        "dpfast.counts.trees",
+    },  # its results are released
+    "counts/records/payment.py": {"dpfast.ledger", "dpfast.noise.release.seal"},  # who pays, and what is drawn then
+    "counts/records/partitions.py": {
+        "dpfast.noise.mechanisms",
+        "dpfast.ledger",
+    },  # it draws noise: the rest of records/ never does
+    "counts/trees/noise.py": {
+        "dpfast.noise.mechanisms",
+        "dpfast.noise.release.seal",
+    },  # the one part that sees private counts, with the next
+    "counts/trees/release.py": {
+        "dpfast.ledger",
+        "dpfast.noise.mechanisms",
+        "dpfast.counts.records.payment",
+        "dpfast.noise.release.blocks",
+        "dpfast.noise.release.counts",
+        "dpfast.noise.release.key",
     },
-    "trees/shape.py": {"dpfast.release.columns"},
-    "release/arrays.py": {"dpfast.release.counts", "dpfast.release.layout"},
-    "release/counts.py": {"dpfast.release.layout"},
-    "release/digits.py": {"dpfast._native", "dpfast.exact"},
-    "release/engine.py": {"dpfast._native", "dpfast.release.arrays"},
-    "release/blocks.py": {"dpfast._native", "dpfast.release.arrays", "dpfast.release.engine", "dpfast.release.names"},
-    "release/columns.py": {"dpfast.release.arrays"},
-    "release/key.py": {"dpfast.release.counts", "dpfast.release.seal", "dpfast.release.secret"},
-    "release/names.py": {"dpfast.release.arrays", "dpfast.release.columns"},
-    "release/seal.py": {
+    "counts/trees/shape.py": {"dpfast.noise.release.columns"},
+    "noise/release/arrays.py": {"dpfast.noise.release.counts", "dpfast.noise.release.layout"},
+    "noise/release/counts.py": {"dpfast.noise.release.layout"},
+    "noise/release/digits.py": {"dpfast._native", "dpfast.privacy.exact"},
+    "noise/release/engine.py": {"dpfast._native", "dpfast.noise.release.arrays"},
+    "noise/release/blocks.py": {
         "dpfast._native",
-        "dpfast.release.blocks",
-        "dpfast.release.names",
-        "dpfast.release.secret",
+        "dpfast.noise.release.arrays",
+        "dpfast.noise.release.engine",
+        "dpfast.noise.release.names",
+    },
+    "noise/release/columns.py": {"dpfast.noise.release.arrays"},
+    "noise/release/key.py": {"dpfast.noise.release.counts", "dpfast.noise.release.seal", "dpfast.noise.release.secret"},
+    "noise/release/names.py": {"dpfast.noise.release.arrays", "dpfast.noise.release.columns"},
+    "noise/release/seal.py": {
+        "dpfast._native",
+        "dpfast.noise.release.blocks",
+        "dpfast.noise.release.names",
+        "dpfast.noise.release.secret",
         "blake3",
     },
 }
 # Where a module's name is computed, and so is not read here: what a user or a table names.
-COMPUTED = {"__init__.py", "adapters/__init__.py", "adapters/tumult.py", "audit/audited.py", "kernels/__init__.py"}
+COMPUTED = {
+    "__init__.py",
+    "adapters/__init__.py",
+    "adapters/tumult.py",
+    "evidence/audit/audited.py",
+    "noise/kernels/__init__.py",
+}
 # Loops in mechanisms/ whose length is that of data, and why each may be.
 LOOPS = {
     ("above_threshold.py", "_release"): "one answer after another is the mechanism",
@@ -215,7 +237,7 @@ def only_native_touches_the_c_module(root: Path) -> Iterator[str]:
 
 def mechanisms_leave_loops_over_data_to_kernels(root: Path) -> Iterator[str]:
     found = set()
-    for path in sorted((root / "dpfast" / "mechanisms").glob("*.py")):
+    for path in sorted((root / "dpfast" / "noise" / "mechanisms").glob("*.py")):
         found |= {(path.name, name) for name in _loops(path.read_text())}
     yield from (f"mechanisms/{name}: {function} loops over data" for name, function in sorted(found - LOOPS.keys()))
     gone = sorted(LOOPS.keys() - found)
@@ -326,7 +348,7 @@ def no_property_takes_a_lock(root: Path) -> Iterator[str]:
     for path, tree in modules(root):
         names = {node.attr for node in nodes(tree)[ast.Attribute]}
         names |= {alias.name for node in nodes(tree)[ast.ImportFrom] for alias in node.names}
-        if "cached_property" in names and path != "mechanisms/lockfree_property.py":
+        if "cached_property" in names and path != "noise/mechanisms/lockfree_property.py":
             yield f"{path}: takes functools.cached_property, for which there is lockfree_property"
 
 
@@ -354,37 +376,37 @@ def test_the_house_keeps_its_rules(rule: Callable[[Path], Iterator[str]]) -> Non
 
 END, START = "end", "start"
 PLANTED = (
-    (rooms_import_what_they_may, "dpfast/bench/report.py", END, "from dpfast import _native, kernels"),
-    (rooms_import_what_they_may, "dpfast/bench/report.py", END, "def _x(): from dpfast.pictures import bench"),
-    (rooms_import_what_they_may, "dpfast/bench/curves.py", END, "import rich"),
-    (rooms_import_what_they_may, "dpfast/bench/measure.py", END, "import dpfast.cli.bench"),
-    (rooms_import_what_they_may, "dpfast/pictures/bench.py", END, "from dpfast.bench.rows import Arrays"),
-    (rooms_import_what_they_may, "dpfast/release/key.py", END, "def _x(): import dpfast.audit"),
+    (rooms_import_what_they_may, "dpfast/evidence/bench/report.py", END, "from dpfast import _native; from dpfast.noise import kernels"),
+    (rooms_import_what_they_may, "dpfast/evidence/bench/report.py", END, "def _x(): from dpfast.app.pictures import bench"),
+    (rooms_import_what_they_may, "dpfast/evidence/bench/curves.py", END, "import rich"),
+    (rooms_import_what_they_may, "dpfast/evidence/bench/measure.py", END, "import dpfast.app.cli.bench"),
+    (rooms_import_what_they_may, "dpfast/app/pictures/bench.py", END, "from dpfast.evidence.bench.rows import Arrays"),
+    (rooms_import_what_they_may, "dpfast/noise/release/key.py", END, "def _x(): import dpfast.evidence.audit"),
     (rooms_import_what_they_may, "dpfast/privacy/meaning.py", END, "import numba"),
-    (rooms_import_what_they_may, "dpfast/trees/noisy_tree.py", END, "from dpfast.mechanisms.discrete_laplace import DiscreteLaplace"),
-    (rooms_import_what_they_may, "dpfast/statistics.py", END, "from dpfast import DiscreteLaplace"),
-    (no_property_takes_a_lock, "dpfast/trees/noisy_tree.py", END, "from functools import cached_property"),
-    (no_property_takes_a_lock, "dpfast/release/arrays.py", END, "def _x(functools): return functools.cached_property"),
-    (rooms_import_what_they_may, "dpfast/audit/law.py", END, "from dpfast.pictures import audit"),
-    (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "from dpfast import DiscreteLaplace"),
-    (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "from . import engine"),
-    (rooms_import_what_they_may, "dpfast/exact/balls.py", END, "from importlib import import_module\nimport_module('numpy')"),
-    (rooms_import_what_they_may, "dpfast/exact/balls.py", END, "import importlib\nimportlib.import_module('num' + 'py')"),
+    (rooms_import_what_they_may, "dpfast/counts/trees/noisy_tree.py", END, "from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace"),
+    (rooms_import_what_they_may, "dpfast/evidence/statistics.py", END, "from dpfast import DiscreteLaplace"),
+    (no_property_takes_a_lock, "dpfast/counts/trees/noisy_tree.py", END, "from functools import cached_property"),
+    (no_property_takes_a_lock, "dpfast/noise/release/arrays.py", END, "def _x(functools): return functools.cached_property"),
+    (rooms_import_what_they_may, "dpfast/evidence/audit/law.py", END, "from dpfast.app.pictures import audit"),
+    (rooms_import_what_they_may, "dpfast/noise/release/arrays.py", END, "from dpfast import DiscreteLaplace"),
+    (rooms_import_what_they_may, "dpfast/noise/release/arrays.py", END, "from . import engine"),
+    (rooms_import_what_they_may, "dpfast/privacy/exact/balls.py", END, "from importlib import import_module\nimport_module('numpy')"),
+    (rooms_import_what_they_may, "dpfast/privacy/exact/balls.py", END, "import importlib\nimportlib.import_module('num' + 'py')"),
     (rooms_import_what_they_may, "dpfast/privacy/guarantee.py", END, "__import__('numba')"),
     (rooms_import_what_they_may, "dpfast/privacy/guarantee.py", END, "exec('import numba')"),
     (rooms_import_what_they_may, "dpfast/adapters/arrow.py", END, "import pandas"),
     (rooms_import_what_they_may, "dpfast/shortcuts.py", END, "x = 1"),
-    (rooms_import_what_they_may, "dpfast/report/page.py", END, "def _x(): from dpfast.tables import files"),
-    (only_native_touches_the_c_module, "dpfast/mechanisms/laplace.py", END, "from dpfast._native import ffi, lib"),
-    (only_native_touches_the_c_module, "dpfast/release/engine.py", END, "x = _native.lib.dpf_entropy"),
-    (rooms_import_what_they_may, "dpfast/kernels/jit.py", END, "from dpfast._dpf import lib"),
-    (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "import numba"),
-    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/mechanisms/laplace.py", END,
+    (rooms_import_what_they_may, "dpfast/app/report/page.py", END, "def _x(): from dpfast.app.tables import files"),
+    (only_native_touches_the_c_module, "dpfast/noise/mechanisms/laplace.py", END, "from dpfast._native import ffi, lib"),
+    (only_native_touches_the_c_module, "dpfast/noise/release/engine.py", END, "x = _native.lib.dpf_entropy"),
+    (rooms_import_what_they_may, "dpfast/noise/kernels/jit.py", END, "from dpfast._dpf import lib"),
+    (rooms_import_what_they_may, "dpfast/noise/release/arrays.py", END, "import numba"),
+    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/noise/mechanisms/laplace.py", END,
      "def _slow(counts):\n    for i in range(counts.size):\n        counts.flat[i] += 1"),
-    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/mechanisms/laplace.py", END, "def _slow(counts):\n    return [c + 1 for c in counts]"),
-    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/mechanisms/laplace.py", END,
+    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/noise/mechanisms/laplace.py", END, "def _slow(counts):\n    return [c + 1 for c in counts]"),
+    (mechanisms_leave_loops_over_data_to_kernels, "dpfast/noise/mechanisms/laplace.py", END,
      "def _slow(counts):\n    i = 0\n    while i < len(counts):\n        i += 1"),
-    (the_command_line_is_imported_by_nobody, "dpfast/release/engine.py", END, "def _x(): from dpfast import pictures"),
+    (the_command_line_is_imported_by_nobody, "dpfast/noise/release/engine.py", END, "def _x(): from dpfast.app import pictures"),
     (the_command_line_is_imported_by_nobody, "dpfast/ledger/table.py", END, "def _x(): from dpfast import terminal"),
     (rooms_import_what_they_may, "dpfast/terminal.py", END, "import dpfast"),
     (the_reference_is_independent, "tests/reference.py", END, "import dpfast"),
@@ -402,7 +424,7 @@ PLANTED = (
     (c_files_ask_what_they_may, "csrc/normal.h", START, "#include <stdlib.h>"),
     (laws_link_against_nothing, "csrc/gaussian.h", END, "double sin(double); double dpf_x(double a) { return sin(a); }"),
     pytest.param(laws_link_against_nothing, "csrc/stream.h", END, "long time(long *); long dpf_x(void) { return time(0); }", marks=pytest.mark.slow),
-    (the_table_names_every_room, "docs/design.md", "`records/`", ""),
+    (the_table_names_every_room, "docs/design.md", "`counts/records/`", ""),
     (files_say_their_room, "dpfast/privacy/utils.py", END, ""),
     (files_say_their_room, "tests/noise/helpers.py", END, ""),
 )  # fmt: skip
@@ -459,7 +481,7 @@ def test_the_copy_without_a_violation_keeps_the_rules(rule: Callable[[Path], Ite
 @pytest.mark.parametrize("law", own_laws())
 def test_a_law_is_one_name_in_five_places(law: str) -> None:
     """csrc/<law>.h, its proof csrc/<law>.md; its intervals, its mechanism and its test."""
-    places = f"csrc/{law}.h", f"csrc/{law}.md", f"dpfast/exact/{law}.py", f"dpfast/mechanisms/{law}.py"
+    places = f"csrc/{law}.h", f"csrc/{law}.md", f"dpfast/privacy/exact/{law}.py", f"dpfast/noise/mechanisms/{law}.py"
     for place in (*places, f"tests/noise/test_{law}.py"):
         assert (ROOT / place).is_file(), f"{law} has no {place}"
     assert len((ROOT / f"csrc/{law}.md").read_text()) > 1000
@@ -467,6 +489,6 @@ def test_a_law_is_one_name_in_five_places(law: str) -> None:
 
 def test_no_law_is_left_out() -> None:
     """The registry has each law of the C by its name, and each mechanism that says such a law."""
-    files = (ROOT / "dpfast/mechanisms").glob("*.py")
+    files = (ROOT / "dpfast/noise/mechanisms").glob("*.py")
     own = {file.stem for file in files if f'LAW: ClassVar[str] = "{file.stem}"' in file.read_text()}
     assert own == set(own_laws()) == tiers.LAWS

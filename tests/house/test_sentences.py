@@ -98,7 +98,7 @@ def helps(command, context) -> Iterator[str]:
 def place(name: str) -> list[str]:
     if name == "--help":
         click = pytest.importorskip("click")
-        from dpfast.cli import commands
+        from dpfast.app.cli import commands
 
         found = [*helps(commands, click.Context(commands))]
     elif name == "docstrings":

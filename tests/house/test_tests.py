@@ -139,9 +139,13 @@ PLANTED: tuple[tuple[Callable[[Texts], Iterator[str]], str, str], ...] = (
     (no_test_module_is_a_library, "worlds", "from conftest import named  # noqa: F" + "401"),
     (private_things_come_through_the_seam, "test_laplace", "x = mech._constant_work_plan"),
     (private_things_come_through_the_seam, "test_laplace", "from dpfast import Laplace, _native"),
-    (private_things_come_through_the_seam, "test_laplace", "from dpfast.release.engine import run"),
+    (private_things_come_through_the_seam, "test_laplace", "from dpfast.noise.release.engine import run"),
     (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr(Laplace, '_constants', 1)"),
-    (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr('dpfast.mechanisms.laplace._x', 1)"),
+    (
+        private_things_come_through_the_seam,
+        "test_laplace",
+        "monkeypatch.setattr('dpfast.noise.mechanisms.laplace._x', 1)",
+    ),
     (no_file_is_excused_that_needs_it_no_longer, "test_seal_guards", "x = 1"),
 )
 

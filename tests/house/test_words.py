@@ -23,10 +23,29 @@ from places import ROOT
 WIDTH = 100
 
 PAGES = ("README.md", "SECURITY.md", "docs")  # what users read; csrc and CONTRIBUTING call an implementing unit a law
-DRAWS = ("csrc", "dpfast/exact", "dpfast/kernels", "dpfast/mechanisms", "dpfast/release", "docs", "tests")
-SELECTION = ("dpfast/exact", "dpfast/kernels", "dpfast/mechanisms", "docs/choosing.md", "tests/noise/test_selection.py")
-SCEPTICS = ("dpfast/audit", "dpfast/selftest", "tests/evidence/test_audit.py", "tests/evidence/test_selftest.py")
-LEDGER = ("dpfast/cli/ledger.py", "dpfast/ledger", "docs/ledger.md", "tests/ledger")
+DRAWS = (
+    "csrc",
+    "dpfast/privacy/exact",
+    "dpfast/noise/kernels",
+    "dpfast/noise/mechanisms",
+    "dpfast/noise/release",
+    "docs",
+    "tests",
+)
+SELECTION = (
+    "dpfast/privacy/exact",
+    "dpfast/noise/kernels",
+    "dpfast/noise/mechanisms",
+    "docs/choosing.md",
+    "tests/noise/test_selection.py",
+)
+SCEPTICS = (
+    "dpfast/evidence/audit",
+    "dpfast/evidence/selftest",
+    "tests/evidence/test_audit.py",
+    "tests/evidence/test_selftest.py",
+)
+LEDGER = ("dpfast/app/cli/ledger.py", "dpfast/ledger", "docs/ledger.md", "tests/ledger")
 
 
 class Term(NamedTuple):
@@ -66,10 +85,10 @@ TERMS = (
     Term("law", "distribution", "", PROSE, PAGES),
     Term("promise", "budget", r"promises?", rooms=LEDGER),
     Term("currency", "accounting unit", r"currenc(?:y|ies)"),
-    Term("bin", "partition", "", rooms=("dpfast/records", "docs/records.md")),
+    Term("bin", "partition", "", rooms=("dpfast/counts/records", "docs/records.md")),
     Term("plug", "adapter", r"plugs?|plugged|plugging"),
     Term("aimed", "calibrated_for", "aimed", NAMES),
-    Term("Target", "calibrated_for", "targets?", NAMES, ("dpfast/mechanisms",)),
+    Term("Target", "calibrated_for", "targets?", NAMES, ("dpfast/noise/mechanisms",)),
     Term("presence", "add_remove", "presence", NAMES),
     Term("whom", "adjacency and unit", "whom", NAMES),
     Term("once", "lockfree_property", "once", NAMES, ("dpfast",)),

@@ -31,7 +31,7 @@ from dpfast import (
     _native,
 )
 from dpfast.ledger import store
-from dpfast.mechanisms import mechanism as steps
+from dpfast.noise.mechanisms import mechanism as steps
 
 # ------------------------------------------------------------------ charges
 

@@ -30,7 +30,7 @@ from dpfast import (
     Sensitivity,
     _native,
 )
-from dpfast.mechanisms import mechanism as steps
+from dpfast.noise.mechanisms import mechanism as steps
 
 # ------------------------------------------------------------------ in Gaussian privacy
 

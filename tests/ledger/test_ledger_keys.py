@@ -27,7 +27,7 @@ from dpfast import (
     Sensitivity,
     _native,
 )
-from dpfast.release.secret import keyed
+from dpfast.noise.release.secret import keyed
 
 # ------------------------------------------------------------------ releases under keys
 
@@ -178,7 +178,7 @@ def test_a_refused_release_leaves_its_label_free(path) -> None:
 def test_a_budget_is_looked_at_before_the_values(path, monkeypatch) -> None:
     """Nobody reads eight gigabytes to be told that nothing is left."""
     ledger = Ledger(path, Decimal("0.05"), create=True)
-    monkeypatch.setattr("dpfast.release.blocks.Blocks.digests", lambda *_: pytest.fail("values were read"))
+    monkeypatch.setattr("dpfast.noise.release.blocks.Blocks.digests", lambda *_: pytest.fail("values were read"))
     with pytest.raises(BudgetExhausted):
         ledger.release(TENTH, ZEROS, key=release_key())
 

@@ -20,7 +20,7 @@ import pytest
 
 import dpfast
 from dpfast import DiscreteLaplace, DTypeError, Guarantee, Ledger, LedgerError, ParameterError, paths
-from dpfast.cli import main
+from dpfast.app.cli import main
 
 ONE = DiscreteLaplace(1, 1)
 NOBODY, MEMBER, GROUP = 65534, 1000, 4242  # ids that need no entry in the system's lists

@@ -15,7 +15,7 @@ import pytest
 
 import dpfast
 from dpfast import DiscreteLaplace, DTypeError, Guarantee, KeyFile, Ledger, LedgerError, ParameterError
-from dpfast.cli import main
+from dpfast.app.cli import main
 from dpfast.ledger import head
 
 ONE = DiscreteLaplace(1, 1)

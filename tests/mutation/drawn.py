@@ -25,10 +25,10 @@ from mutation.mutant import Mutant
 from mutation.runner import FAST, SLOW, checkout, survivors
 
 ROOMS = {  # the rooms that draw, charge, account and read
-    "draw": ("dpfast/mechanisms", "dpfast/release", "dpfast/random"),
+    "draw": ("dpfast/noise/mechanisms", "dpfast/noise/release", "dpfast/noise/random"),
     "charge": ("dpfast/ledger",),
-    "account": ("dpfast/privacy", "dpfast/trees", "dpfast/records"),
-    "read": ("dpfast/tables",),
+    "account": ("dpfast/privacy", "dpfast/counts/trees", "dpfast/counts/records"),
+    "read": ("dpfast/app/tables",),
 }
 OTHERS: dict[type[ast.AST], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",

@@ -102,7 +102,7 @@ def checkout(root: Path) -> Iterator[Path]:
     """A checkout of git's files, with the extension built in place and numba's cached kernels."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        built = [*root.glob("dpfast/*.so"), *root.glob("dpfast/kernels/__pycache__/*.nb*")]
+        built = [*root.glob("dpfast/*.so"), *root.glob("dpfast/noise/kernels/__pycache__/*.nb*")]
         named = git("ls-files", "--cached", "--others", "--exclude-standard", root=root).splitlines()
         for path in [*(root / name for name in named), *built]:
             if path.is_file():

@@ -22,8 +22,8 @@ from layouts import FLOATS, INTEGERS, LAYOUTS, NO_OUTPUT, SHAPES, SWAPPED, layou
 
 import dpfast
 from dpfast import DiscreteLaplace, DTypeError, Laplace, ParameterError, Snapping
-from dpfast.release.arrays import plain_runs
-from dpfast.release.layout import disjoint, overlaps_itself, same_place
+from dpfast.noise.release.arrays import plain_runs
+from dpfast.noise.release.layout import disjoint, overlaps_itself, same_place
 
 SECRET = 91  # a cell that no message may quote, and that fits every dtype
 COUNTS, VALUES = DiscreteLaplace(1, 3), Laplace(1, 3, granularity=0.25)

@@ -221,7 +221,7 @@ FORKS = (
     FORKED
     + """
     import ctypes
-    from dpfast.random import bit_generator
+    from dpfast.noise.random import bit_generator
 
     libc = ctypes.PyDLL(None)
     made = dpfast.ChaCha20()

@@ -27,8 +27,8 @@ from tiers import forget_labels, must_hide, replaced
 
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, ParameterError, Sensitivity
+from dpfast.noise.release.counts import BoundedCounts, Origin, origin_of
 from dpfast.privacy.sensitivity import refuse_less
-from dpfast.release.counts import BoundedCounts, Origin, origin_of
 
 PACKAGE = Path(dpfast.__file__).parent
 PAGE = " ".join((ROOT / "docs" / "records.md").read_text(encoding="utf-8").split())
@@ -193,48 +193,58 @@ def _tree(values: Any, stated: Sensitivity) -> Any:
 
 NEVER = "it promises nothing for counts"
 DOORS: dict[str, Callable[[Any, Sensitivity, Path], Any]] = {
-    "mechanisms/mechanism.py release": lambda values, stated, _: DiscreteLaplace(1, stated).release(values),
+    "noise/mechanisms/mechanism.py release": lambda values, stated, _: DiscreteLaplace(1, stated).release(values),
     "… by Gaussian noise": lambda values, stated, _: DiscreteGaussian.from_zcdp(1, stated).release(values),
     "… of real values": lambda values, stated, _: dpfast.Laplace(1, stated).release(values.astype(float)),
     "… with a clamp": lambda values, stated, _: DiscreteLaplace(1, stated).release(values, clamp=(0, 9)),
     "… under a key": lambda values, stated, _: DiscreteLaplace(1, stated).release(values, key=dpfast.Key.generate().derive("a")),
     f"… of sigma alone: {NEVER}": lambda values, _, __: DiscreteGaussian(99).release(values),
     "ledger/ledger.py release": lambda values, stated, folder: _paid(DiscreteLaplace(1, stated), values, folder),
-    "mechanisms/above_threshold.py run": lambda values, stated, _: dpfast.AboveThreshold(1, stated, threshold=0).run(values),
-    "mechanisms/selection.py select": lambda values, stated, _: dpfast.NoisyMax(1, stated).select(values),
+    "noise/mechanisms/above_threshold.py run": lambda values, stated, _: dpfast.AboveThreshold(1, stated, threshold=0).run(values),
+    "noise/mechanisms/selection.py select": lambda values, stated, _: dpfast.NoisyMax(1, stated).select(values),
     "… by Gumbel noise, of one axis": lambda values, stated, _: dpfast.Exponential(1, stated).select(values),
     "… by exponential noise, of one axis": lambda values, stated, _: dpfast.PermuteAndFlip(1, stated).select(values, k=1),
-    f"mechanisms/randomized_response.py release: {NEVER}": lambda values, _, __: dpfast.RandomizedResponse(1, 1000).release(values),
-    "records/partitions.py thresholded": lambda values, stated, _: _listed(values, stated),
-    "trees/release.py tree": lambda values, stated, _: dpfast.tree(values, epsilon=1, sensitivity=stated),
+    f"noise/mechanisms/randomized_response.py release: {NEVER}": lambda values, _, __: dpfast.RandomizedResponse(1, 1000).release(values),
+    "counts/records/partitions.py thresholded": lambda values, stated, _: _listed(values, stated),
+    "counts/trees/release.py tree": lambda values, stated, _: dpfast.tree(values, epsilon=1, sensitivity=stated),
     "… by Gaussian noise, a tree under a key": lambda values, stated, _: _tree(values, stated),
-    "release/seal.py release": lambda values, stated, _: _sealed(values, DiscreteLaplace(1, stated)),
-    "release/key.py digester": lambda values, stated, _: dpfast.Key.generate().derive("a").digester(DiscreteLaplace(1, stated))(0, values),
+    "noise/release/seal.py release": lambda values, stated, _: _sealed(values, DiscreteLaplace(1, stated)),
+    "noise/release/key.py digester": lambda values, stated, _: dpfast.Key.generate().derive("a").digester(DiscreteLaplace(1, stated))(0, values),
 }  # fmt: skip
 # What takes counts by a parameter of such a name, and is inside one of these, or of other counts.
 NO_DOORS = {
     "_native.py": "inside a release",
     "adapters/": "columns go through the mechanism's release",
-    "jobs/": "counts lie in files, whose job has a sensitivity of its own",
-    "mechanisms/integer.py": "for type checkers",
-    "mechanisms/noise_source.py": "for type checkers",
-    "mechanisms/real.py": "for type checkers",
+    "engines/jobs/": "counts lie in files, whose job has a sensitivity of its own",
+    "noise/mechanisms/integer.py": "for type checkers",
+    "noise/mechanisms/noise_source.py": "for type checkers",
+    "noise/mechanisms/real.py": "for type checkers",
     "postprocess.py": "what is noisy",
-    "records/bounded_histogram.py": "rows",
-    "records/fixed_point.py": "rows",
-    "records/partitions.py of": "inside thresholded",
-    "records/payment.py": "inside thresholded and tree",
-    "records/places.py": "rows",
-    "release/arrays.py": "inside a release",
-    "release/columns.py": "names",
-    "release/counts.py": "what is tested here",
-    "release/key.py sealing": "inside each of these",
-    "release/names.py": "names",
-    "trees/noise.py": "inside tree",
+    "counts/records/bounded_histogram.py": "rows",
+    "counts/records/fixed_point.py": "rows",
+    "counts/records/partitions.py of": "inside thresholded",
+    "counts/records/payment.py": "inside thresholded and tree",
+    "counts/records/places.py": "rows",
+    "noise/release/arrays.py": "inside a release",
+    "noise/release/columns.py": "names",
+    "noise/release/counts.py": "what is tested here",
+    "noise/release/key.py sealing": "inside each of these",
+    "noise/release/names.py": "names",
+    "counts/trees/noise.py": "inside tree",
 }
 TAKEN = {"answers", "counts", "scores", "values"}
-ELSEWHERE = "audit/", "bench/", "cli/", "kernels/", "pictures/", "privacy/", "report/", "selftest/", "tables/"
-INSIDE = "exact/"  # looked at, wherever it is
+ELSEWHERE = (
+    "evidence/audit/",
+    "evidence/bench/",
+    "app/cli/",
+    "noise/kernels/",
+    "app/pictures/",
+    "privacy/",
+    "app/report/",
+    "evidence/selftest/",
+    "app/tables/",
+)
+INSIDE = "privacy/exact/"  # looked at, wherever it is
 
 
 def _taking_counts() -> set[str]:
@@ -256,7 +266,7 @@ def _taking_counts() -> set[str]:
 def test_every_door_is_here() -> None:
     known, taking = {name.partition(":")[0] for name in DOORS}, _taking_counts()
     assert {each for each in taking - known if not each.startswith(tuple(NO_DOORS))} == set()
-    assert {each for each in known if each[0] != "…"} - taking == {"release/key.py digester"}
+    assert {each for each in known if each[0] != "…"} - taking == {"noise/release/key.py digester"}
 
 
 COUNTS = histogram().counts

@@ -11,7 +11,7 @@ import pytest
 import tiers
 
 import dpfast
-from dpfast.mechanisms.mechanism import Mechanism
+from dpfast.noise.mechanisms.mechanism import Mechanism
 
 INTEGERS = {
     "table": dpfast.DiscreteLaplace(1, 1),

@@ -18,11 +18,12 @@ import tiers
 from laws import BY_NAME, reference_of
 from proofs import CSRC, MODES, entered
 
-from dpfast import DiscreteGaussian, Gaussian, Sensitivity, exact
+from dpfast import DiscreteGaussian, Gaussian, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.exact import Digits
-from dpfast.mechanisms.discrete_gaussian import search
-from dpfast.mechanisms.gaussian import normal_constants
+from dpfast.noise.mechanisms.discrete_gaussian import search
+from dpfast.noise.mechanisms.gaussian import normal_constants
+from dpfast.privacy import exact
+from dpfast.privacy.exact import Digits
 
 KEY = bytes(range(32))
 SIGMAS = BY_NAME["discrete_gaussian"].scales

@@ -18,7 +18,9 @@ import pytest
 import tiers
 from fresh import HOME, python
 
-from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, RandomizedResponse, exact, kernels
+from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, RandomizedResponse
+from dpfast.noise import kernels
+from dpfast.privacy import exact
 
 
 def compiled(folder: Path, source: str) -> Path:
@@ -390,7 +392,7 @@ def test_threads_that_do_not_start_leave_their_part_to_the_caller(way) -> None:
         import _thread, sys, threading, time, warnings
         import numpy as np
         import dpfast
-        from dpfast import kernels
+        from dpfast.noise import kernels
 
         key = dpfast.Key.generate()
         start, late = _thread.start_new_thread, []
@@ -468,7 +470,7 @@ def undisturbed() -> str:
         pytest.param("numba.core.types", "interrupt"),
         *(
             pytest.param(module, fault, marks=pytest.mark.slow)
-            for module in ("numba", "numba.core.types", "numba.core.typing", "dpfast.kernels.fixed_point")
+            for module in ("numba", "numba.core.types", "numba.core.typing", "dpfast.noise.kernels.fixed_point")
             for fault in ("interrupt", "fail")
             if (module, fault) != ("numba.core.types", "interrupt")
         ),
@@ -602,7 +604,7 @@ WORK = """
     import sys
     import numpy as np
     import dpfast
-    from dpfast import kernels
+    from dpfast.noise import kernels
     assert len(np.unique(dpfast.RandomizedResponse(1).release(np.zeros(100, int)))) > 1
     if "all" in sys.argv:
         dpfast.fixed_point_sum(np.ones(9), lower=0, upper=1, granularity=1, adjacency="add-remove")
@@ -645,7 +647,7 @@ def test_no_place_to_write_at_all(home) -> None:
 RESPONDING = """
     import numpy as np
     import dpfast
-    from dpfast import kernels
+    from dpfast.noise import kernels
     dpfast.RandomizedResponse(1).release(np.zeros(3, np.int64))
     print(kernels.kernel("respond").stats.cache_path)
 """
@@ -770,7 +772,7 @@ def test_rounding_modes_and_flushing_change_nothing(modes) -> None:
         import ctypes, sys
         import numpy as np
         import dpfast
-        from dpfast.mechanisms import equals
+        from dpfast.noise.mechanisms import equals
         tool = ctypes.CDLL(sys.argv[1])
         tool.get_mode.restype = ctypes.c_long
         key = lambda label: dpfast.Key.from_bytes(bytes(range(32))).derive(label)
@@ -816,7 +818,7 @@ def test_plans_are_made_to_nearest(modes) -> None:
         import numpy as np
         import dpfast
         from dpfast import _native
-        from dpfast.mechanisms import equals
+        from dpfast.noise.mechanisms import equals
         tool = ctypes.CDLL(sys.argv[1])
 
         def numbers(plan):

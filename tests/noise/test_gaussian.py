@@ -23,8 +23,8 @@ from scipy import stats
 
 from dpfast import DiscreteGaussian, Gaussian, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.exact import Digits
-from dpfast.mechanisms.gaussian import SHORT_LOG_ERROR, normal_constants
+from dpfast.noise.mechanisms.gaussian import SHORT_LOG_ERROR, normal_constants
+from dpfast.privacy.exact import Digits
 from dpfast.privacy.gaussian import mu_squared_of
 
 GAPPA, SHORT_GAPPA = ((PROOFS / f"{name}.gappa").read_text() for name in ("gaussian", "gaussian_short"))

@@ -31,7 +31,7 @@ from dpfast import (
     ParameterError,
     ReleaseKey,
 )
-from dpfast.release.secret import encode
+from dpfast.noise.release.secret import encode
 from dpfast.testing import FixedKey, FixedReleaseKey, fixed_key
 
 SECRET = bytes(range(100, 132))

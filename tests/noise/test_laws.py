@@ -38,8 +38,8 @@ from dpfast import (
     Sensitivity,
     Snapping,
 )  # fmt: skip
-from dpfast.exact import Digits
-from dpfast.exact.balls import split
+from dpfast.privacy.exact import Digits
+from dpfast.privacy.exact.balls import split
 from dpfast.testing import fixed_key
 
 N = 2**20  # 1 % of scale moves the variance by 2 %, which is 9 standard errors and more

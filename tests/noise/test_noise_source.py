@@ -12,7 +12,7 @@ import pytest
 from laws import fixed
 
 import dpfast
-from dpfast.mechanisms.laws import own_laws
+from dpfast.noise.mechanisms.laws import own_laws
 
 LAWS = list(own_laws())
 SCALES = [1, 0.1, 2.5, Fraction(10, 3), Decimal("0.7"), 1e6]

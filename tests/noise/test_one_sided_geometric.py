@@ -15,8 +15,8 @@ from laws import BY_NAME, numbers
 
 from dpfast import OneSidedGeometric, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms.discrete_laplace import constants
-from dpfast.mechanisms.mechanism import Mechanism
+from dpfast.noise.mechanisms.discrete_laplace import constants
+from dpfast.noise.mechanisms.mechanism import Mechanism
 
 law = BY_NAME["one_sided_geometric"].make
 

@@ -93,7 +93,7 @@ def test_a_fork_while_another_thread_takes_a_label() -> None:
         FORKS
         + """
     import time
-    from dpfast.release import seal
+    from dpfast.noise.release import seal
 
     class Slow(dict):
         def get(self, name):

@@ -13,7 +13,7 @@ from chacha import chacha
 from tiers import ISAS
 
 from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
-from dpfast.random.random_bytes import FEW
+from dpfast.noise.random.random_bytes import FEW
 
 KEY = bytes(range(32))
 SIZES = [0, 1, 7, 8, 63, 64, 65, 1024, 1025, 2047, 2048, 2049, 4096, 6143, 6145]

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import dpfast
-from dpfast import DTypeError, ParameterError, RandomizedResponse, exact, kernels
+from dpfast import DTypeError, ParameterError, RandomizedResponse
+from dpfast.noise import kernels
+from dpfast.privacy import exact
 
 LEVEL = 1e-9  # each false alarm
 

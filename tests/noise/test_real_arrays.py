@@ -32,8 +32,8 @@ from dpfast import (
     Sensitivity,
     Snapping,
     UnusableValuesError,
-    exact,
 )
+from dpfast.privacy import exact
 
 SECRET = 91.25  # a value that no message may quote
 MECH = Laplace(1, 3, granularity=0.25)

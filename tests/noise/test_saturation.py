@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from sums import Summing, summing
 
 from dpfast import DiscreteLaplace
-from dpfast.release.arrays import clamps
+from dpfast.noise.release.arrays import clamps
 
 DTYPES = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
 SECRET = bytes(range(32))

@@ -29,8 +29,8 @@ from dpfast import (
     UnusableValuesError,
 )
 from dpfast.ledger import ledger as paying
-from dpfast.release import blocks
-from dpfast.release import seal as sealing
+from dpfast.noise.release import blocks
+from dpfast.noise.release import seal as sealing
 
 
 def no_comparison(patch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_names_that_are_traded(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             no_comparison(patch)
             assert independent(MECH.release(counts, key=key, names=traded, resume=True), first)
-    monkeypatch.setattr("dpfast.release.names.Names.fields", lambda *_: [])
+    monkeypatch.setattr("dpfast.noise.release.names.Names.fields", lambda *_: [])
     key = fresh()
     assert (MECH.release(counts, key=key, names=one) == MECH.release(counts, key=key, names=other, resume=True)).all()
 

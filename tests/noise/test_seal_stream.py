@@ -16,7 +16,7 @@ from tiers import SEALED_ROWS
 
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Snapping
-from dpfast.jobs import GaussianWithholding
+from dpfast.engines.jobs import GaussianWithholding
 
 
 class Described:

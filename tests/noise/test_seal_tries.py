@@ -24,8 +24,8 @@ from seals import MECH, fresh, known, sealed_of
 from dpfast import DiscreteLaplace, Key, KeyReuseError, Ledger, OtherInputError
 from dpfast.ledger import ledger as paying
 from dpfast.ledger import store
-from dpfast.release import blocks
-from dpfast.release import seal as sealing
+from dpfast.noise.release import blocks
+from dpfast.noise.release import seal as sealing
 
 
 @st.composite
@@ -267,7 +267,7 @@ TRYING = """
     import numpy as np
     import dpfast
     from dpfast.ledger import ledger as paying, store
-    from dpfast.release import blocks, seal
+    from dpfast.noise.release import blocks, seal
 
     path = sys.argv[1]
     mech, counts = dpfast.DiscreteLaplace(1, 10**6), np.arange(70_000)

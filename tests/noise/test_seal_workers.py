@@ -32,7 +32,7 @@ for line in sys.argv[1:]:
         print(type(error).__name__, error)
     setattr(has, name, before)
 """
-STREAM, MANIFEST = f"{tiers.NATIVE} STREAM_VERSION", "dpfast.release.seal VERSION"
+STREAM, MANIFEST = f"{tiers.NATIVE} STREAM_VERSION", "dpfast.noise.release.seal VERSION"
 WORKERS = {  # what is spoilt, the version that the worker has, and what it says
     "right": ("", f"{STREAM} 0", r"\[-?\d+, -?\d+, -?\d+\]$"),
     "another key": ("replaced", f"{STREAM} 0", "FileError the key file .* holds another key than the one that 'visits' was sealed with$"),

@@ -31,7 +31,7 @@ from dpfast import (
     ParameterError,
     UnusableValuesError,
 )
-from dpfast.release import seal as sealing
+from dpfast.noise.release import seal as sealing
 from dpfast.testing import fixed_key
 
 EDGES = [0, 1, 3, SEALED_ROWS - 1, SEALED_ROWS, SEALED_ROWS + 1, 2 * SEALED_ROWS + 5]

@@ -33,7 +33,9 @@ from worlds import (
 )
 
 import dpfast
-from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAndFlip, Sensitivity, exact, kernels
+from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAndFlip, Sensitivity
+from dpfast.noise import kernels
+from dpfast.privacy import exact
 
 HALF = Fraction(1, 2)
 MECHANISMS = [Exponential, PermuteAndFlip, NoisyMax]

@@ -20,7 +20,7 @@ from layouts import FLOATS, INTEGERS, SWAPPED, layouts
 
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Sensitivity, Snapping
-from dpfast.release import blocks, names, seal
+from dpfast.noise.release import blocks, names, seal
 
 ROWS = 3  # a block
 LAPLACE = DiscreteLaplace(1, 1)

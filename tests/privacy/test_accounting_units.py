@@ -13,7 +13,8 @@ import mpmath
 import pytest
 
 import dpfast
-from dpfast import Guarantee, Sensitivity, calibrate, compose, jobs
+from dpfast import Guarantee, Sensitivity, calibrate, compose
+from dpfast.engines import jobs
 
 Pair = tuple[dict, dict]  # a mechanism's outcomes and their probabilities, on each of two neighbours
 ORDERS = [mpmath.mpf(order) for order in ("1.000001", "1.01", "1.5", "2", "4", "16", "200")]

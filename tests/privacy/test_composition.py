@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpfast
-from dpfast import Guarantee, ParameterError, Sensitivity, compose, jobs
+from dpfast import Guarantee, ParameterError, Sensitivity, compose
+from dpfast.engines import jobs
 from dpfast.privacy.gaussian import delta_of_zcdp
 
 E3 = Fraction(1, 10**3)

@@ -17,11 +17,11 @@ import mpmath
 import pytest
 import tiers
 
-from dpfast import exact
 from dpfast.errors import DpfastError
-from dpfast.exact import ACCEPT, NOISE, Digits
-from dpfast.exact.balls import erfc
-from dpfast.exact.winner import winners
+from dpfast.privacy import exact
+from dpfast.privacy.exact import ACCEPT, NOISE, Digits
+from dpfast.privacy.exact.balls import erfc
+from dpfast.privacy.exact.winner import winners
 
 ZERO, HALF = Fraction(0), Fraction(1, 2)
 SIZES = [16, 64, 64, *[512] * 8]

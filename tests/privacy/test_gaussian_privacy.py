@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from worlds import gaussian_law
 
-from dpfast import DiscreteGaussian, Gaussian, jobs
+from dpfast import DiscreteGaussian, Gaussian
+from dpfast.engines import jobs
 from dpfast.errors import ParameterError
-from dpfast.exact import rounded_up
 from dpfast.privacy import gaussian
+from dpfast.privacy.exact import rounded_up
 from dpfast.privacy.gaussian import (
     MU_DIGITS,
     calibrate,

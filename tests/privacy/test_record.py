@@ -12,8 +12,8 @@ import pytest
 import tiers
 
 import dpfast
-from dpfast.mechanisms.laws import LAWS, own_laws
-from dpfast.mechanisms.mechanism import Mechanism, Releasing
+from dpfast.noise.mechanisms.laws import LAWS, own_laws
+from dpfast.noise.mechanisms.mechanism import Mechanism, Releasing
 from dpfast.privacy.record import Record, ratio, unwritten, written
 
 

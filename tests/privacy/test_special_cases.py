@@ -22,7 +22,8 @@ from places import ROOT, every_test_file
 from worlds import delta_of_move, gaussian_delta, gaussian_law
 
 import dpfast
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Sensitivity, compose, jobs
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Sensitivity, compose
+from dpfast.engines import jobs
 from dpfast.privacy.gaussian import gaussian_delta as real_delta
 from dpfast.privacy.sensitivity import across_parts
 

@@ -118,7 +118,7 @@ def test_the_command_line_says_one_line(tmp_path) -> None:
     said = python(
         """
         import contextlib, io, sys
-        from dpfast.cli import main
+        from dpfast.app.cli import main
         with contextlib.redirect_stderr(io.StringIO()) as errors:
             main(["privatize", sys.argv[1] + "/in.csv", sys.argv[1] + "/out.csv", "--epsilon", "20", "--sensitivity", "1", "--column", "n"])
         print(*[line for line in errors.getvalue().splitlines() if "Warning" in line], sep="\\n")

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast ledger`: a privacy budget in a file, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+import dpfast
+from dpfast import terminal
+from dpfast.app.cli.options import InOrder, Number, number, picture_file, sharing
+from dpfast.ledger.table import NUMERIC
+from dpfast.privacy import formatting
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+UNKNOWN = "whether a copy was restored since cannot be told without --key-file"
+EXAMPLES = """\b
+Examples:
+  dpfast ledger create budget.db --epsilon 3 --delta 1e-6 --dataset visits
+  dpfast privatize in.csv out.csv --column count --epsilon 0.5 --sensitivity 1 --ledger budget.db
+  dpfast ledger show budget.db --plot spend.png
+  dpfast ledger plan budget.db --epsilon 0.1
+  dpfast ledger plan budget.db --releases 12
+  dpfast ledger copy budget.db /backups/budget-2026-11.db
+  dpfast ledger verify budget.db
+"""
+
+
+@click.group(cls=InOrder, epilog=EXAMPLES)
+def ledger() -> None:
+    """Keep a privacy budget in a file: releases are charged to it, and refused beyond it."""
+
+
+@ledger.command(short_help="Make a ledger in FILE.")
+@click.argument("file", type=FILE)
+@click.option("--epsilon", type=number, help="The total that may ever be spent.")
+@click.option("--delta", type=number, help="With --epsilon; by default 0, and then no Gaussian fits.")
+@click.option(
+    "--rho", type=number, help="Instead of epsilon: the total in zCDP. --delta is then of releases' own deltas."
+)
+@click.option(
+    "--by",
+    type=click.Choice(["zcdp", "gdp"]),
+    help="Keep epsilon and delta in zCDP, in which many releases cost less, or in GDP, in which real Gaussian noise costs least.",
+)
+@click.option(
+    "--own-delta", type=number, help="With --by zcdp: the part of --delta for releases' own deltas; by default 0."
+)
+@click.option("--dataset", metavar="NAME", help="The data that are released; by default the name of FILE.")
+@click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
+@click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
+@sharing
+def create(file: Path, **terms: Any) -> None:
+    """Make a ledger in FILE, for one data set, adjacency and unit of privacy."""
+    if terms["epsilon"] is None and terms["rho"] is None:
+        raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
+    made = dpfast.Ledger(file, **terms, create=True)
+    terminal.tell(budget(made), to="stdout")
+
+
+@ledger.command(short_help="Print what was charged, and what is left.")
+@click.argument("file", type=FILE)
+@click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png, .svg or .pdf.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
+def show(file: Path, plot: Path | None, as_json: bool) -> None:
+    """Print what was charged, and what is left, after the sums were checked.
+
+    An attempt that was refused for its values stands there too: it cost nothing, and drew nothing.
+    """
+    found = dpfast.Ledger(file)
+    history, spent, left, total = found.history(), *map(found.cost, (found.spent, found.remaining, found.budget))
+    if as_json:
+        facts = {"budget": found.metadata(), "spent": exactly(spent), "left": exactly(left)}
+        known = [{name: value for name, value in entry._asdict().items() if value is not None} for entry in history]
+        releases = [{n: str(v) if isinstance(v, Fraction) else v for n, v in entry.items()} for entry in known]
+        click.echo(json.dumps({**facts, "releases": releases}, indent=2))
+    else:
+        sums = f"spent  {amounts(spent, total, up=True)}\nleft   {amounts(left, total)}"
+        charges = terminal.table(history.rows(), right=NUMERIC) if history else str(history)
+        click.echo(f"{budget(found)}\n\n{charges}\n\n{sums}")
+    if plot:
+        from dpfast.app.pictures.ledger import spend
+
+        spend(found, plot)
+
+
+@ledger.command(short_help="Say how many more releases fit.")
+@click.argument("file", type=FILE)
+@click.option("--epsilon", type=number, help="The epsilon of each release.")
+@click.option("--delta", type=number, help="The delta of each release, with --epsilon; by default 0.")
+@click.option(
+    "--rho",
+    type=number,
+    help="The rho of each release, for a ledger kept in rho (by default what epsilon implies), or of real Gaussian noise.",
+)
+@click.option("--releases", type=click.IntRange(1), metavar="N", help="Instead: what each of N more may spend.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
+def plan(
+    file: Path, epsilon: Number | None, delta: Number | None, rho: Number | None, releases: int | None, as_json: bool
+) -> None:
+    """Say how many more releases fit, or what each of N may spend. Nothing is charged."""
+    if (epsilon is None and delta is None and rho is None) == (releases is None):
+        raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
+    found = dpfast.Ledger(file)
+    left, total = found.cost(found.remaining), found.cost(found.budget)
+    if releases:
+        each = {name: value / releases for name, value in left.items()}
+        room: int | None = releases
+        said = f"each of {releases:,} more may spend {amounts(each, total)}"
+    else:
+        of = found.budget
+        real = of.gdp and rho is not None
+        release = dpfast.Guarantee(epsilon, delta, rho=rho, gdp=real, adjacency=of.adjacency, unit=of.unit)
+        each, room = found.cost(release), found.fits(release)
+        said = f"{'any number of' if room is None else f'{room:,}'} more of {amounts(each, up=True)} fit"
+        if room:
+            after = {name: value - room * each[name] for name, value in left.items()}
+            said += f", and then {amounts(after, total)} is left"
+    if as_json:
+        click.echo(json.dumps({"left": exactly(left), "releases": room, "each": exactly(each)}, indent=2))
+    else:
+        click.echo(f"{amounts(left, total)} is left\n{said}")
+
+
+@ledger.command(short_help="Check every charge, all sums, every page.")
+@click.argument("file", type=FILE)
+@sharing
+@click.option(
+    "--key-file", type=FILE, metavar="KEY", help="A key file under which it was charged: its head tells what is lost."
+)
+def verify(file: Path, shared_with: str | int | None, key_file: Path | None) -> None:
+    """Check the whole of FILE: every charge, all sums, every page.
+
+    Opening and charging look at a checkpoint and the last charge alone. A charge that was cut off
+    is undone, in a ledger of your own or one that a group shares: --shared-with. The head beside
+    KEY tells whether a copy was restored since, unless the head was restored with it.
+    """
+    found = dpfast.Ledger(file, shared_with=shared_with)
+    charges = found.verify(dpfast.KeyFile(key_file) if key_file else None)
+    refused = sum(entry.refused for entry in found.history())
+    said = f"{charges - refused:,} {'charge' if charges - refused == 1 else 'charges'}"
+    said += f" and {refused:,} refused {'attempt' if refused == 1 else 'attempts'}" if refused else ""
+    click.echo(f"{found.dataset}: {said}, all as they were written")
+    told = f"no charge is lost that the head beside {key_file} saw" if key_file else UNKNOWN
+    click.echo(told)
+
+
+@ledger.command(short_help="Go on with a ledger that was restored from a copy.")
+@click.argument("file", type=FILE)
+@click.option(
+    "--key-file", type=FILE, metavar="KEY", required=True, help="A key file under which it was charged: its head tells."
+)
+@click.option("--charge", is_flag=True, help="Charge what is lacking, at most what is left; then the ledger goes on.")
+@sharing
+def restored(file: Path, key_file: Path, charge: bool, shared_with: str | int | None) -> None:
+    """Say what FILE lacks since a copy took its place, or charge it.
+
+    The head beside KEY has what was spent when KEY was last used. What was charged without KEY
+    since, and lost, it cannot know.
+    """
+    found = dpfast.Ledger(file, shared_with=shared_with)
+    lost = found.cost(found.restored(dpfast.KeyFile(key_file), charge=charge))
+    if not any(lost.values()):
+        click.echo(f"{found.dataset}: no charge is lost that the head beside {key_file} saw")
+    else:
+        then = "is charged, as far as the budget goes" if charge else "may be lacking: --charge charges it, and goes on"
+        click.echo(f"{found.dataset}: {amounts(lost, up=True)} {then}")
+
+
+@ledger.command(short_help="Make a checked copy in a new file.")
+@click.argument("source", type=FILE)
+@click.argument("target", type=FILE)
+def copy(source: Path, target: Path) -> None:
+    """Make a copy of a ledger, checked, over nothing that is there.
+
+    It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and
+    reading: what is charged to the one is unknown to the other.
+    """
+    terminal.tell(budget(dpfast.Ledger(source).copy(target)), to="stdout")
+
+
+@ledger.command(short_help="Bring a ledger of an earlier version to today's format.")
+@click.argument("file", type=FILE)
+@sharing
+def upgrade(file: Path, shared_with: str | int | None) -> None:
+    """Make a ledger of format 1 or 2, by an earlier version, one of today's.
+
+    Its budget and its charges stay. Earlier versions refuse it then.
+    """
+    terminal.tell(budget(dpfast.Ledger.upgrade(file, shared_with=shared_with)), to="stdout")
+
+
+def budget(ledger: dpfast.Ledger) -> str:
+    """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove"."""
+    about = ledger.budget
+    return f"{ledger.dataset}: {amounts(ledger.cost(about), up=True)} in all per {about.unit}, {about.adjacency}"
+
+
+def amounts(kept: dict[str, Fraction], of: dict[str, Fraction] | None = None, *, up: bool = False) -> str:
+    """Such as "epsilon 0.5, delta 1e-6", rounded down; up, if spent. No delta if none was given."""
+    named = {name: value for name, value in kept.items() if name != "delta" or value or (of and of.get("delta"))}
+    return formatting.amounts(named, up=up)
+
+
+def exactly(kept: dict[str, Fraction]) -> dict[str, str]:
+    return {name: str(value) for name, value in kept.items()}

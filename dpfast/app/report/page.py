@@ -1,0 +1,505 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page: what was released, what it tells about one person, what it cost, how to use it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpfast.app.report import pictures
+from dpfast.app.report.facts import DRAWN, LABELS, ROWS, Balance, Facts, Noisy
+from dpfast.app.report.markup import MINUS, attribute, bullets, ends, number, pairs, plain, table, text
+from dpfast.app.report.style import CSS, POLICY
+from dpfast.privacy import formatting, meaning
+from dpfast.privacy.belief import posterior
+from dpfast.privacy.formatting import approximate, percent
+
+Labels: TypeAlias = Sequence[tuple[str, Sequence[object]]]
+
+COLUMNS = 5  # columns with noise that the page shows; each has a picture
+NAMED = 12  # columns that a sentence names
+PERCENT = "\N{NO-BREAK SPACE}%"
+TALL = 25  # rows from which the table scrolls by itself
+SELECTED = (
+    "A row is shown only where its noisy number is high. So numbers near the threshold are too high on average, and the "
+    "true value is below the reach of the noise more often than the percentage says."
+)
+LONG = 12  # letters of a fraction that nobody reads
+DEFINED = {
+    "mechanism": "how the noise is drawn",
+    "epsilon": "bound on the privacy loss, for this column",
+    "delta": "probability that a privacy loss may exceed epsilon",
+    "rho": "bound on the privacy loss in zero-concentrated differential privacy",
+    "sigma": "parameter of Gaussian noise",
+    "sigma_squared": "square of the parameter of Gaussian noise",
+    "sensitivity": "how much one unit can change the column, all cells together",
+    "l0": "cells of the column that one unit can change, at most",
+    "linf": "how much one unit can change a cell, at most",
+    "l1": "how much one unit can change the column, as a sum over cells",
+    "l2": "how much one unit can change the column, in the Euclidean norm",
+    "l2_squared": "square of the change in the Euclidean norm",
+    "signed": "whether contributions may be negative",
+    "granularity": "results are multiples of this",
+    "bound": "values and results lie within ± this",
+    "adjacency": "which data sets are neighbours",
+    "unit": "the unit of privacy: whom the guarantee protects",
+    "scale": "scale of the noise",
+    "lower": "public lower bound of the noisy numbers",
+    "upper": "public upper bound of the noisy numbers",
+    "clamp": "public ends to which cells were clamped before the noise",
+    "alone": "what one unit can change in cells that it alone has",
+    "threshold": "a key is shown from this noisy number",
+    "step": "what a step of a sum is worth; sensitivity and scale are in steps",
+    "pre_threshold": "a key needs so many units to be shown",
+    "missing": "public number that stands in for missing cells",
+    "secure": "whether the noise came from a secret random key",
+    "stream_version": "version of the map from random digits to noise",
+    "dpfast": "version of dpfast",
+    "releases": "columns that share one sigma",
+    "rho_spent": "the same spend in zero-concentrated differential privacy",
+}
+
+
+def page(facts: Facts) -> str:
+    """Return the report as HTML: one file, without a script, and equal for equal facts.
+
+    It loads nothing. dpfast/app/cli/report.py writes it, once OUT is whole.
+    Raises: ValueError (columns of unequal lengths).
+    """
+    title = facts.title or f"Noisy {_kinds(facts.noisy)}: {facts.file}"
+    parts = [
+        f'<header><h1>{text(title, 200)}</h1>\n<p class="lead">{_lead(facts)}</p></header>\n<main>',
+        *_released(facts),
+        *_numbers(facts),
+        *_belief(facts),
+        *_spent(facts),
+        *_use(facts),
+        *_mechanism(facts),
+        "</main>",
+        f"<footer><p>{_footer(facts)}</p></footer>",
+    ]
+    head = (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n<meta name="color-scheme" content="light dark">\n'
+        f"<title>{attribute(title, 200)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+    )
+    return head + "\n".join(parts) + "\n</body>\n</html>\n"
+
+
+def _kinds(noisy: Sequence[Noisy]) -> str:
+    """Such as "counts", or "counts and sums"."""
+    return " and ".join(dict.fromkeys(each.what for each in noisy))
+
+
+def _names(names: Sequence[str], most: int = NAMED) -> str:
+    """Names in a sentence."""
+    said = ", ".join(text(name) for name in names[:most])
+    return f"{said} and {len(names) - most:,} more" if len(names) > most else said
+
+
+def _lead(facts: Facts) -> str:
+    unit = text(facts.guarantee.unit)
+    return (
+        f"The {_kinds(facts.noisy)} on this page are the true ones plus random noise. The noise limits what anybody can "
+        f"learn from them about any one {unit}. This is called differential privacy."
+    )
+
+
+# ------------------------------------------------------------------ what was released
+
+
+def _released(facts: Facts) -> Iterator[str]:
+    yield "<h2>What was released</h2>"
+    rows = [
+        ("File", text(facts.file)),
+        ("Rows", f"{facts.rows:,}"),
+        ("Columns with noise", _names([each.name for each in facts.noisy])),
+    ]
+    if without := [*(name for name, _ in facts.labels), *facts.unshown]:
+        rows.append(("Columns without noise", _names(without)))
+    for each in facts.noisy[:COLUMNS] if facts.rows > ROWS else ():
+        if each.least is not None and each.most is not None:
+            digits = _digits(each)
+            rows.append(
+                (
+                    f"Range of {text(each.name)}",
+                    f"{number(each.least, digits)} to {number(each.most, digits)}, noise included",
+                )
+            )
+    unit, adjacency = text(facts.guarantee.unit), facts.guarantee.adjacency
+    who = (
+        f"each {unit}, in the data or not"
+        if adjacency == "add-remove"
+        else f"the data of each {unit}, whatever they are"
+    )
+    rows.append(("Protects", f"{who} ({plain(adjacency)})"))
+    rows.append(("Guarantee", plain(_amounts(facts))))
+    yield pairs(rows)
+    if facts.rows_are:
+        yield f"<p>{plain(facts.rows_are)}</p>"
+
+
+def _amounts(facts: Facts) -> str:
+    """What all columns spend together, rounded up."""
+    of = facts.guarantee
+    if of.pure and of.epsilon is not None:
+        return formatting.amounts({"epsilon": of.epsilon}, up=True)
+    approximately = {} if of.epsilon is None else {"epsilon": of.epsilon, "delta": of.delta or Fraction(0)}
+    zcdp = {"rho": of.rho, **({"delta": of.rho_delta} if of.rho_delta else {})}
+    return "; ".join(formatting.amounts(each, up=True) for each in (approximately, zcdp) if each)
+
+
+# ------------------------------------------------------------------ the noisy table
+
+
+def _digits(noisy: Noisy) -> int:
+    """Digits after the point that a reader can use: a hundredth of an interval's width."""
+    wide = max((float(b) - float(a) for a, b in zip(noisy.low, noisy.high, strict=True)), default=0.0)
+    whole = all(isinstance(cell, int) for cell in (*noisy.cells, *noisy.low, *noisy.high))
+    return 0 if whole or not 0 < wide < math.inf else min(12, max(0, 2 - math.floor(math.log10(wide))))
+
+
+def _confidence(noisy: Noisy) -> str:
+    return f"{100 * float(noisy.confidence):g}{PERCENT}"
+
+
+def _numbers(facts: Facts) -> Iterator[str]:
+    yield "<h2>The noisy table</h2>"
+    shown = min([facts.rows, ROWS, *(len(each.cells) for each in facts.noisy)])
+    labels = [(name, cells[:shown]) for name, cells in facts.labels]
+    names = _row_names(labels, facts.index, shown)
+    noisy = facts.noisy[:COLUMNS]
+    if len(facts.noisy) > COLUMNS:
+        yield f"<p>The page shows the first {COLUMNS} of {len(facts.noisy):,} columns with noise. {_whole(facts)}</p>"
+    if not shown:
+        yield "<p>The table has no rows.</p>"
+    drawn = min(shown, max(12, DRAWN // len(noisy)))
+    for at, each in enumerate(noisy if shown else ()):
+        yield from _picture(facts, each, names[:drawn], f"picture-{at}")
+    if shown:
+        yield _table(facts, noisy, labels, names, shown)
+
+
+def _row_names(labels: Labels, index: Sequence[str], shown: int) -> list[str]:
+    if not labels:
+        return [*index[:shown]] or [f"row {at + 1:,}" for at in range(shown)]
+    first = [cells for _, cells in labels[:LABELS]]
+    found: list[str] = []
+    for most in range(1, len(first) + 1):
+        found = [", ".join(map(str, row)) for row in zip(*first[:most], strict=True)]
+        if len(set(found)) == shown:  # the first columns that tell the rows apart
+            break
+    return found
+
+
+def _whole(facts: Facts) -> str:
+    return f"The whole table is in {text(facts.file)}."
+
+
+def _picture(facts: Facts, each: Noisy, names: list[str], name: str) -> Iterator[str]:
+    n, digits = len(names), _digits(each)
+    holds = "the clamped true value" if each.parameters.get("clamp") else each.holds
+    if _selected(each):
+        what = f"a line reaches as far as {_confidence(each)} of the noise does. {SELECTED}"
+    else:
+        which = "All intervals at once hold" if each.jointly else "Each interval holds"
+        within = ", if it lies within the bounds" if _bounded(each) else ""
+        what = f"a line its interval. {which} {plain(holds)} with probability {_confidence(each)}{within}."
+    first = "" if n == facts.rows else f" The first {n:,} of {facts.rows:,} rows are drawn."
+    caption = f"{text(each.name)}: a dot is the noisy number, {what}{first}"
+    drawn = pictures.intervals(names, each.cells[:n], each.low[:n], each.high[:n], digits, name)
+    yield f'<figure>\n<figcaption id="{name}">{caption}</figcaption>\n{drawn}\n</figure>'
+
+
+def _selected(each: Noisy) -> bool:
+    """Whether rows were chosen by their noisy numbers, so that no interval holds as it would."""
+    return each.parameters.get("threshold") is not None
+
+
+def _bounded(each: Noisy) -> bool:
+    return any(each.parameters.get(name) is not None for name in ("lower", "upper"))
+
+
+def _table(facts: Facts, noisy: Sequence[Noisy], labels: Labels, names: list[str], shown: int) -> str:
+    kept = labels[:LABELS]
+    head = [f"{text(name)} <small>no noise</small>" for name, _ in kept] or ["row"]
+    for each in noisy:
+        what = "all at once" if each.jointly else "each"
+        ends_are = f"interval <small>{_confidence(each)}, {what}</small>"
+        if _selected(each):
+            ends_are = f"reach <small>of {_confidence(each)} of the noise</small>"
+        head += [f"{text(each.name)} <small>noisy</small>", ends_are]
+    rows = []
+    for at in range(shown):
+        row = [_cell(cells[at]) for _, cells in kept] or [plain(names[at])]
+        for each in noisy:
+            digits = _digits(each)
+            row += [number(each.cells[at], digits), ends(each.low[at], each.high[at], digits)]
+        rows.append(row)
+    part = "" if shown == facts.rows else f"The first {shown:,} of {facts.rows:,} rows. {_whole(facts)} "
+    fine = "The file has more digits." if any(_digits(each) for each in noisy) else ""
+    made = table(
+        "noisy",
+        f"Noisy numbers, and how far the noise may reach: {shown:,} row{'s' * (shown != 1)}.",
+        head,
+        rows,
+        figures=max(1, len(kept)),
+        wide=True,
+    )
+    long = made.replace('class="scroll"', 'class="scroll long"', 1) if shown > TALL else made
+    return f'{long}\n<p class="note">{part}{fine}</p>' if part or fine else long
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else text(value)
+
+
+# ------------------------------------------------------------------ what it tells about one person
+
+
+def _belief(facts: Facts) -> Iterator[str]:
+    of, unit = facts.guarantee, text(facts.guarantee.unit)
+    yield f"<h2>What this tells about one {unit}</h2>"
+    holds, sure = _sure(facts)
+    yield f"<p>{_sentence(meaning.promise_in_words(of, holds, 'an upper bound'))}</p>"
+    if sure is None:
+        yield (
+            "<p>No bound on beliefs is shown: it needs a pure epsilon, or a rho without a delta, that is not too large.</p>"
+        )
+        return
+    epsilon, but_for = sure
+    yield f"<p>The picture shows {plain(meaning.belief_in_words(of, epsilon, but_for))}</p>"
+    most = [(p, *map(Fraction, posterior(p, epsilon))) for p in pictures.PRIORS]
+    rows = [[percent(p, up=True), percent(low, up=False), percent(high, up=True)] for p, low, high in most]
+    statement = plain(meaning.statement(of))
+    caption = f"Belief {statement}, before and after this release. On the dashed line it would not change."
+    drawn = pictures.belief(float(epsilon), "belief")
+    made = table("beliefs", f"Belief {statement}.", ["before", "after: at least", "at most"], rows, figures=0)
+    yield f'<div class="belief"><figure><figcaption id="belief">{caption}</figcaption>\n{drawn}</figure>\n<div>{made}</div></div>'
+    yield (
+        "<p>The bound holds whatever else a reader knows. It does not bound what the numbers say about people at large: "
+        "such facts would come out with or without any one of them.</p>"
+    )
+
+
+def _sure(facts: Facts) -> tuple[tuple[Fraction, Fraction] | None, tuple[Fraction, Fraction] | None]:
+    """An (epsilon, delta) that holds, and a bound on the loss with the share that may exceed it."""
+    of = facts.guarantee
+    if not of.pure and of.rho > meaning.MOST_RHO:
+        return None, None
+    if of.epsilon is not None and of.delta is not None:
+        holds = of.epsilon, of.delta
+    else:
+        delta = max(meaning.EXAMPLE_DELTA, 2 * of.rho_delta)
+        holds = Fraction(of.approximate(delta).epsilon or 0), delta
+    if facts.belief is not None or of.rho_delta:
+        return holds, facts.belief
+    return holds, meaning.largest_loss(of, holds)
+
+
+def _sentence(said: str) -> str:
+    return plain(said[:1].upper() + said[1:])
+
+
+# ------------------------------------------------------------------ what was spent
+
+
+def _spent(facts: Facts) -> Iterator[str]:
+    unit = text(facts.guarantee.unit)
+    yield "<h2>What was spent, and what is left</h2>"
+    if facts.balance is None:
+        yield (
+            f"<p>This release spends {plain(_amounts(facts))} per {unit}. No ledger kept count of it. If other releases are about "
+            f"the same data, what they spend adds up.</p>"
+        )
+        return
+    yield from _balance(facts.balance, unit)
+
+
+def _balance(of: Balance, unit: str) -> Iterator[str]:
+    label = f", with the label {text(of.label)}" if of.label else ""
+    when = of.time.replace("T", " ").removesuffix("Z")
+    yield (
+        f"<p>The ledger of {text(of.dataset)} has a fixed budget per {unit}. This release is its charge number "
+        f"{of.number:,}{label}, of {plain(when)} UTC. Spent is rounded up, and left is rounded down.</p>"
+    )
+    names = [name for name, most in of.budget.items() if most or of.charged.get(name)]
+    for name in names:
+        most = of.budget[name]
+        if most:
+            now, before = of.charged[name] / most, (of.spent[name] - of.charged[name]) / most
+            said = f"{name}: {_share(before)} of the budget was spent before, {_share(now)} by this release"
+            yield f'<p class="note">{plain(said)}</p>'
+            yield pictures.meter(float(before), float(now), said)
+    rows = [
+        [
+            plain(name),
+            *(formatting.amount(kept[name], up=True) for kept in (of.charged, of.spent)),
+            formatting.amount(of.left[name], up=False),
+            formatting.amount(of.budget[name], up=True),
+        ]
+        for name in names
+    ]
+    head = ["amount", "this release", "spent in all", "left", "budget"]
+    yield table("ledger", "The ledger just after this release.", head, rows, figures=1, wide=True)
+
+
+def _share(part: Fraction) -> str:
+    return f"{approximate(100 * float(part), 3)} %"
+
+
+# ------------------------------------------------------------------ how to use the numbers
+
+
+def _use(facts: Facts) -> Iterator[str]:
+    yield "<h2>How to use the numbers</h2>"
+    yield bullets(_advice(facts))
+
+
+def _advice(facts: Facts) -> Iterator[str]:
+    first = facts.noisy[0]
+    rows = min(len(each.cells) for each in facts.noisy)
+    if any(map(_selected, facts.noisy)):
+        yield f"<strong>Only high numbers are shown.</strong> {SELECTED} A row that is missing may have a true value above 0."
+    else:
+        yield "<strong>Use intervals.</strong> A noisy number alone is not a fact. " + _intervals(facts)
+    for names, of in _alike(facts.noisy, lambda each: list(each.widths.items())):
+        widths = ", ".join(f"{plain(what)} within {plain(width)}" for what, width in of.widths.items())
+        if widths:
+            yield f"<strong>Noise of {names}.</strong> With probability 95{PERCENT}: {widths}."
+    yield from _bounds(facts)
+    yield (
+        "<strong>Do not round or clamp again.</strong> Keep negative numbers and all digits while you compute, and round only "
+        "what you print. Rounding or clamping each cell adds errors that do not cancel in sums."
+    )
+    if facts.rows > 1 and rows:
+        total = first.stddev * math.sqrt(facts.rows)
+        yield (
+            f"<strong>Sums of cells.</strong> The noise of a sum of k cells of {text(first.name)} has the standard deviation "
+            f"√k × {approximate(first.stddev, 3)}; for all {facts.rows:,} cells it is {approximate(total, 3)}. This is much less than the sum of the "
+            "half-widths. A total that was released with its own noise is better still."
+        )
+        yield (
+            "<strong>Differences and ratios.</strong> A difference of two cells has √2 times the noise of one. A ratio "
+            "means little if its denominator is not many half-widths from 0."
+        )
+    yield (
+        "<strong>What you compute costs nothing.</strong> Results of these numbers and of public ones alone tell no more "
+        "about anyone. A new release of the same data does, and what it spends adds up."
+    )
+    yield from (plain(note) for note in facts.notes)
+
+
+def _intervals(facts: Facts) -> str:
+    first = facts.noisy[0]
+    share = 1 - first.confidence
+    if first.jointly:
+        return f"All intervals of a column hold at once with probability {_confidence(first)}."
+    if facts.rows * share < 1:
+        return f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}."
+    return (
+        f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}, so about {approximate(float(facts.rows * share), 2)} of the "
+        f"{facts.rows:,} intervals of a column may miss. For statements about many rows use the half-width for all cells at once."
+    )
+
+
+def _bounds(facts: Facts) -> Iterator[str]:
+    """What public bounds do to the numbers, by what they are."""
+    for names, of in _alike(facts.noisy, _of("mechanism", "lower", "upper")):
+        low, high = of.parameters.get("lower"), of.parameters.get("upper")
+        if of.parameters.get("mechanism") == "snapping":
+            yield f"<strong>Clamped by snapping.</strong> It clamps {names} to its bound, before and after the noise."
+        elif low is None and high is None and not _selected(of):
+            yield (
+                f"<strong>Not clamped after the noise.</strong> So each number of {names} is right on average. A negative "
+                "number stands for a small one."
+            )
+        if low is None and high is None:
+            continue
+        sides = (("below", low), ("above", high))
+        said = ", and ".join(f"{word} {_value(end)} are set to {_value(end)}" for word, end in sides if end is not None)
+        yield (
+            f"<strong>Clamped after the noise.</strong> Numbers of {names} {said}. Numbers near a bound are biased "
+            "inwards on average, and so are sums of many of them. Intervals allow for it, if the true value "
+            "lies within the bounds."
+        )
+    for names, of in _alike(facts.noisy, _of("clamp", "missing")):
+        clamp, missing = of.parameters.get("clamp"), of.parameters.get("missing")
+        if isinstance(clamp, Sequence) and len(clamp) == 2:
+            yield (
+                f"<strong>Clamped before the noise.</strong> Cells of {names} were clamped to {_value(clamp[0])} … "
+                f"{_value(clamp[1])}. The intervals are for the clamped cells: where cells were outside, the numbers are biased inwards."
+            )
+        if missing is not None:
+            yield f"<strong>Missing cells.</strong> Missing cells of {names} count as {_value(missing)}, and have noise, too."
+
+
+def _of(*names: str) -> Callable[[Noisy], object]:
+    return lambda each: [each.parameters.get(name) for name in names]
+
+
+def _alike(noisy: Sequence[Noisy], about: Callable[[Noisy], object]) -> Iterator[tuple[str, Noisy]]:
+    """The names of columns that are alike in something, and the first of them."""
+    found: dict[str, list[Noisy]] = {}
+    for each in noisy:
+        found.setdefault(repr(about(each)), []).append(each)
+    for alike in list(found.values())[:COLUMNS]:
+        yield _names([each.name for each in alike]), alike[0]
+
+
+def _value(value: object) -> str:
+    """A public number, exactly."""
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0").replace("-", MINUS)
+    return number(value) if isinstance(value, int) else text(value)
+
+
+# ------------------------------------------------------------------ mechanism, parameters, versions
+
+
+def _mechanism(facts: Facts) -> Iterator[str]:
+    yield "<h2>Mechanism, parameters, versions</h2>"
+    groups: dict[str, tuple[Mapping[str, object], list[str]]] = {}
+    for each in facts.noisy:
+        own: Mapping[str, object] = {name: value for name, value in each.parameters.items() if name != "column"}
+        groups.setdefault(json.dumps(own, sort_keys=True, default=str), (own, []))[1].append(each.name)
+    for at, (own, names) in enumerate(list(groups.values())[:COLUMNS]):
+        rows = [
+            [f"{plain(name)} <small>{plain(DEFINED.get(name, ''))}</small>", _parameter(value)]
+            for name, value in own.items()
+            if value is not None
+        ]
+        yield table(
+            f"parameters-{at}", f"Exact parameters of {_names(names)}.", ["parameter", "value"], rows, figures=2
+        )
+    said = "\n".join(map(plain, json.dumps(facts.record, indent=2, default=str).split("\n")))
+    yield (
+        "<details><summary>The record of the release, as JSON</summary>\n"
+        f'<pre class="scroll" role="region" aria-label="record as JSON" tabindex="0"><code>{said}</code></pre></details>'
+    )
+
+
+def _parameter(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " to ".join(_parameter(each) for each in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{plain(name)} {_parameter(each)}" for name, each in value.items())
+    if isinstance(value, (int, float)):
+        return _value(value)
+    if re.fullmatch(r"\d+/\d+", str(value)) and len(str(value)) > LONG:
+        return f"about {approximate(float(Fraction(str(value))))}; exactly {text(value, 400)}"
+    return text(value, 400)
+
+
+def _footer(facts: Facts) -> str:
+    versions = dict.fromkeys(str(each.parameters["dpfast"]) for each in facts.noisy if "dpfast" in each.parameters)
+    made = f" {plain(', '.join(versions))}" if versions else ""
+    return f"Made by dpfast{made} together with {text(facts.file)}. The page has no script and loads nothing."

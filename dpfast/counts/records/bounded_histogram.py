@@ -1,0 +1,618 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From raw rows to counts that one person changes by no more than a stated amount.
+
+A person may have many rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from dpfast.counts.records.amounts import Amounts, Grid, grid
+from dpfast.counts.records.payment import checked_ledger
+from dpfast.counts.records.places import (
+    Finder,
+    Known,
+    Words,
+    distinct,
+    domain_keys,
+    key_columns,
+    occurring_keys,
+    search_of,
+    words_of,
+)
+from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
+from dpfast.noise import kernels
+from dpfast.noise.mechanisms.mechanism import Releasing
+from dpfast.noise.release.arrays import INT64_ENDS
+from dpfast.noise.release.columns import CHUNK, Column, Integers, column
+from dpfast.noise.release.counts import BoundedCounts, Origin, bounded
+from dpfast.noise.release.key import Chooser, Key, ReleaseKey
+from dpfast.noise.release.secret import warn_insecure
+from dpfast.privacy.parameters import Real, shown, whole
+from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
+
+if TYPE_CHECKING:
+    from dpfast.counts.records.partitions import Thresholded
+    from dpfast.counts.trees.noisy_tree import NoisyTree
+    from dpfast.ledger import Ledger
+    from dpfast.noise.mechanisms.selection import Selection
+
+LONG = 1 << 10  # rows that one unit has in one partition: a sort of these is worth a call
+OUTSIDE = ("drop", "refuse")
+CAPS = "max_partitions", "max_per_partition", "max_contributions"
+CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
+SAME = "parts must be counted in one way, under one release key, from units of which each is in one part"
+OTHER_KEYS = f"{SAME}; these differ: keys, or the domain"
+
+
+class Caps(NamedTuple):
+    """The caller's caps, each or None."""
+
+    partitions: int | None
+    per_partition: int | None
+    contributions: int | None
+
+    @property
+    def choose_rows(self) -> bool:
+        """Whether rows are chosen, and not only the partitions of a unit."""
+        return self.per_partition is not None or self.contributions is not None
+
+
+class Bounds(NamedTuple):
+    """What bounds a unit, in the caller's words: `bounded_histogram` has these parameters."""
+
+    max_partitions: int | None = None
+    max_per_partition: int | None = None
+    max_contributions: int | None = None
+    lower: Real | None = None
+    upper: Real | None = None
+    granularity: Real | None = None
+    adjacency: str = "add-remove"
+    unit: str = "person"
+
+    def checked(self, *, summed: bool) -> tuple[Caps, Grid | None]:
+        """The caps, and the ends of what is summed. Raises: DTypeError, ParameterError."""
+        given = zip(CAPS, self[:3], strict=True)
+        caps, ends = Caps(*(None if cap is None else whole(name, cap, 1) for name, cap in given)), None
+        if summed:
+            ends = grid(self.lower, self.upper, self.granularity)
+        elif not self.lower is self.upper is self.granularity is None:
+            raise ParameterError("lower, upper and granularity are of values: give values, or leave them out")
+        enough = caps.partitions is not None and (caps.per_partition is not None or summed)
+        if caps.contributions is None and not enough:
+            others = "max_partitions" if summed else "max_partitions with max_per_partition"
+            raise ParameterError(f"max_contributions must be given, or {others}")
+        return caps, ends
+
+    def sensitivity(self, caps: Caps, ends: Grid | None, size: int | None) -> Sensitivity:
+        """The least norms that follow from all checked caps together, for a domain of this size."""
+        most = min(cap for cap in (caps.partitions, caps.contributions, size) if cap is not None)
+        if most > MAX_CELLS:
+            name = "max_partitions" if most == caps.partitions else "max_contributions"
+            raise ParameterError(f"{name} must be below 2**63, got {shown(most)}")
+        rows = min((cap for cap in caps[1:] if cap is not None), default=1)
+        step = 1 if ends is None else ends.most
+        return Sensitivity(
+            most,
+            rows * step,
+            l1=None if caps.contributions is None else caps.contributions * step,
+            cells=size,
+            adjacency=self.adjacency,
+            unit=self.unit,
+            signed=ends is not None and ends.signed,
+            keys="private" if size is None else "public",
+        )
+
+
+class Terms(NamedTuple):
+    """What decides a unit's part of the counts, beside its rows and the keys that are counted.
+
+    bounds: of values, or None of counts. key: the id of the release key, or None of a fresh one.
+    """
+
+    caps: Caps
+    bounds: Grid | None
+    key: str | None
+
+
+class Rows(Origin):
+    """What counts of rows know of themselves."""
+
+    def __init__(self, keys: npt.NDArray[Any], sensitivity: Sensitivity, terms: Terms | None) -> None:
+        super().__init__(sensitivity)
+        self.keys, self.terms = keys, terms
+
+    def named(self, key: ReleaseKey) -> dict[str, str]:
+        """What they were counted with, and their keys if these are public."""
+        found = {"adjacency": self.sensitivity.adjacency, "unit": self.sensitivity.unit}
+        if self.sensitivity.keys == "public":
+            found["domain"] = json.dumps(self.keys.tolist(), ensure_ascii=False)
+        if self.terms is None:
+            return found
+        if self.terms.key is None:  # a later try would choose anew, and tell of caps
+            raise ParameterError("key must be that of the choice of rows, too: bounded_histogram(…, key=key)")
+        caps, bounds = zip(CAPS, self.terms.caps, strict=True), self.terms.bounds
+        found |= {name: str(cap) for name, cap in caps if cap is not None}
+        if bounds is not None:
+            step = bounds.granularity
+            found |= {"lower": str(bounds.lower * step), "upper": str(bounds.upper * step), "granularity": str(step)}
+        return found if self.terms.key == key.id else {**found, "chooser": self.terms.key}
+
+
+class _Counted(NamedTuple):
+    keys: npt.NDArray[Any]
+    counts: BoundedCounts
+    sensitivity: Sensitivity
+
+
+class BoundedHistogram(_Counted):
+    """Counts, or sums, that are not private yet.
+
+    keys: the domain in its order; or without a domain the keys that occur, sorted, which are as
+        private as the counts. Integers; or an array of objects: texts, or of several columns
+        tuples.
+    counts: int64, one for each key, before any noise; sums in steps of `granularity`. The array is
+        read-only and knows its sensitivity. So do views, copies and pickles of it or of a part:
+        whatever releases them refuses to hide less than one unit can change in so many cells.
+        `np.array(counts)` is a plain copy, which nothing guards (docs/records.md).
+    sensitivity: the change that the noise must hide, in the same steps. `release` adds noise that
+        hides it.
+    terms: what parts must share to be `merged`.
+
+    >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+    >>> found = dpfast.bounded_histogram(["Oslo"], [1], **caps)
+    >>> found  # shows no count
+    <BoundedHistogram: keys and counts, not private yet, ...>
+    """
+
+    def __new__(
+        cls, keys: npt.NDArray[Any], counts: npt.NDArray[Any], sensitivity: Sensitivity, terms: Terms | None = None
+    ) -> Self:
+        return super().__new__(cls, keys, bounded(counts, Rows(keys, sensitivity, terms)), sensitivity)
+
+    @classmethod
+    def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]  # behind _replace
+        return cls(*iterable)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.terms)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read a pickle by an earlier version, which kept the terms by themselves."""
+        self._rows.terms = state["terms"]
+
+    @property
+    def _rows(self) -> Rows:
+        return cast("Rows", self.counts.origin)
+
+    @property
+    def terms(self) -> Terms | None:
+        return self._rows.terms
+
+    @property
+    def granularity(self) -> Fraction:
+        """What a step of the counts is worth: 1, or of sums of real values a power of two.
+
+        >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+        >>> dpfast.bounded_histogram(["Oslo"], [1], **caps).granularity
+        Fraction(1, 1)
+        """
+        return Fraction(1) if self.terms is None or self.terms.bounds is None else self.terms.bounds.granularity
+
+    def release(self, mechanism: Releasing, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
+        """`mechanism.release(counts, **options)`, if the mechanism was made for this sensitivity.
+
+        ledger: charged before the noise is drawn: `ledger.release(mechanism, counts, **options)`.
+            Under a key the seal names the domain and what these were counted with: caps, bounds,
+            granularity, adjacency, unit, and whose chooser chose.
+
+            visits = bounded_histogram(towns, people, domain=known, max_partitions=2, max_per_partition=1)
+            noisy = visits.release(DiscreteLaplace(1, visits.sensitivity))
+
+        Returns: int64, one for each key, in the order of the domain.
+        Raises: DTypeError; ParameterError (also a mechanism made for less, for no sensitivity, or
+            for another adjacency or unit; keys without a domain, which only `thresholded` hides;
+            a key, for counts whose rows were chosen without one); what the release raises. Nothing
+            is charged then, and nothing drawn.
+        Privacy: spends what the mechanism's guarantee says.
+
+        >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+        >>> found = dpfast.bounded_histogram(["Oslo", "Lima"], [1, 2], **caps)
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=found.sensitivity)
+        >>> found.release(mechanism, lower=0).dtype
+        dtype('int64')
+        """
+        if not isinstance(mechanism, Releasing):
+            raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
+        if ledger is None:
+            return mechanism.release(self.counts, **options)
+        return checked_ledger(ledger).release(mechanism, self.counts, **options)
+
+    def select(self, selection: Selection, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
+        """`selection.select(counts, **options)`: a place in the domain, or k of them.
+
+        ledger: charged before the noise is drawn: `ledger.release(selection, counts, **options)`.
+        Raises: as release, and as the selection's select.
+        Privacy: spends what the selection says; with k, `selection.picks(k)`.
+
+        >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+        >>> found = dpfast.bounded_histogram(["Oslo"] * 500, range(500), **caps)
+        >>> place = found.select(dpfast.PermuteAndFlip(epsilon=1, sensitivity=found.sensitivity))
+        >>> found.keys[place]
+        'Oslo'
+        """
+        from dpfast.noise.mechanisms.selection import Selection  # late, because it takes intervals
+
+        if not isinstance(selection, Selection):
+            raise DTypeError(f"selection must be one of dpfast's, not {type(selection).__name__}")
+        if ledger is None:
+            return selection.select(self.counts, **options)
+        return checked_ledger(ledger).release(selection, self.counts, **options)
+
+    def tree(self, **options: Any) -> NoisyTree:
+        """`dpfast.tree(counts, sensitivity=sensitivity, **options)`: sums over ranges of keys.
+
+        options: those of `tree`: epsilon, delta, rho, branching, levels, ledger, key and so on.
+        Raises, privacy: as of `tree`.
+
+        >>> caps = {"domain": range(100), "max_partitions": 1, "max_per_partition": 1}
+        >>> ages = dpfast.bounded_histogram([30, 71, 30], [1, 2, 3], **caps)
+        >>> ages.tree(epsilon=1).estimates[0].shape
+        (100,)
+        """
+        from dpfast.counts.trees.release import tree  # late, for a kernel of its own
+
+        return tree(self.counts, sensitivity=self.sensitivity, **options)
+
+    def thresholded(self, **options: Any) -> Thresholded:
+        """`dpfast.thresholded(keys, counts, sensitivity=sensitivity, **options)`: frequent keys.
+
+        options: those of `thresholded`: epsilon, delta, noise, ledger, key and so on.
+        Raises, privacy: as of `thresholded`.
+
+        >>> caps = {"max_partitions": 1, "max_per_partition": 1}
+        >>> words = dpfast.bounded_histogram(["tea"] * 500, range(500), **caps)
+        >>> words.thresholded(epsilon=1, delta="1e-9").keys.tolist()
+        ['tea']
+        """
+        from dpfast.counts.records.partitions import thresholded  # late, as most counts are of known keys
+
+        return thresholded(self.keys, self.counts, sensitivity=self.sensitivity, **options)
+
+    @staticmethod
+    def merged(parts: Iterable[BoundedHistogram]) -> BoundedHistogram:
+        """The whole, from parts of which each counts *all* rows of its units.
+
+        Rows may be cut into parts by unit and by nothing else: a unit in two parts contributes
+        twice, which nothing here can see, and the sensitivity would be false. Parts in any order
+        and number, empty ones too, give the bytes that all rows at once give, under the same
+        release key, if no part's sum is beyond int64.
+
+            key = release_key.chooser()  # to the workers
+            parts = [bounded_histogram(towns, people, domain=known, max_contributions=5, key=key) for ...]
+            visits = BoundedHistogram.merged(parts)
+
+        Raises: DTypeError; ParameterError (no part; parts of other bounds, keys, sensitivity or
+            release key, or of a fresh key).
+
+        >>> key = dpfast.Key.generate().derive("visits, 2026-11")
+        >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+        >>> parts = [dpfast.bounded_histogram(["Oslo"], [who], **caps, key=key) for who in (1, 2)]
+        >>> dpfast.BoundedHistogram.merged(parts).sensitivity.l1
+        Fraction(1, 1)
+        """
+        try:
+            found = list(iter(parts))
+        except TypeError:
+            raise DTypeError(f"parts must be results of bounded_histogram, not {type(parts).__name__}") from None
+        for part in found:
+            if not isinstance(part, BoundedHistogram):
+                raise DTypeError(f"parts must be results of bounded_histogram, not {type(part).__name__}")
+        if not found:
+            raise ParameterError("parts must hold at least one")
+        first = found[0]
+        if first.terms is None or first.terms.key is None:
+            raise ParameterError(f"{SAME}: give key= to each")
+        for part in found[1:]:
+            differ = [name for name in Terms._fields if getattr(part.terms, name, None) != getattr(first.terms, name)]
+            if part.sensitivity != first.sensitivity:
+                differ.append("sensitivity")
+            if differ:
+                raise ParameterError(f"{SAME}; these differ: {', '.join(differ)}")
+        names, places = _in_common([part.keys for part in found], public=first.sensitivity.keys == "public")
+        ends = INT64_ENDS
+        counts = _totals(
+            places.astype(np.uint64),
+            np.concatenate([np.asarray(part.counts) for part in found]),
+            63,
+            names.size,
+            ends,
+            1,
+        )
+        return BoundedHistogram(names, counts, first.sensitivity, first.terms)
+
+    def __repr__(self) -> str:
+        """Shows no key, no count and no number of keys, because none of them is private yet."""
+        return f"<BoundedHistogram: keys and counts, not private yet, of sensitivity={self.sensitivity!r}>"
+
+
+def bounded_histogram(
+    keys: Any,
+    unit_ids: Any,
+    *,
+    values: Any = None,
+    domain: Any = None,
+    max_partitions: int | None = None,
+    max_per_partition: int | None = None,
+    max_contributions: int | None = None,
+    lower: Real | None = None,
+    upper: Real | None = None,
+    granularity: Real | None = None,
+    outside: Literal["drop", "refuse"] = "drop",
+    adjacency: str = "add-remove",
+    unit: str = "person",
+    key: ReleaseKey | Chooser | None = None,
+) -> BoundedHistogram:
+    """Count rows by key, or sum their values, with bounded contributions.
+
+    No unit of privacy touches more than max_partitions counts, adds more than max_per_partition to
+    one, or more than max_contributions in all.
+
+    keys, unit_ids: what each row counts, and the id of its unit. Two columns of equal length, of
+        integers or strings: lists, NumPy arrays, columns of pandas, Polars or Arrow, categorical or
+        not. Equal values are equal whatever holds them: 5 is 5 in every integer type, and never
+        "5". Several columns make keys of tuples: rows[["town", "year"]], a frame of pandas, Polars
+        or Arrow; a MultiIndex; or a tuple or a list of columns, (towns, years).
+    values: a column of what is summed, instead of counting rows: integers, float64 or float32.
+    domain: the possible keys, public, each once; a key that nobody has gets a 0. For several
+        columns it is a tuple or a list of domains, one of each column, for all their combinations,
+        the last column running fastest. It may also be the keys themselves, as a list of tuples, a
+        MultiIndex or a frame. Without a domain the function returns the keys that occur. Which keys
+        occur is private, so only `thresholded` may take them. The Sensitivity says so
+        (keys="private"), and whatever publishes a cell for each key refuses it.
+    max_partitions, max_per_partition, max_contributions: chosen without a look at the data; they
+        may exceed what there is. Counts take max_contributions or both others. Sums take
+        max_contributions or max_partitions.
+    lower, upper: of values. If max_per_partition or max_contributions is given, *rows* are chosen,
+        and each row's value is clamped to [lower, upper]. With max_partitions alone all rows of a
+        unit in a partition are added, and their *sum* is clamped; a unit without rows there adds 0.
+    granularity: of real values, a power of two: values and bounds are rounded to its multiples,
+        half to even, and sums are counted in these steps. Integers have 1.
+    outside: rows with a key outside the domain are dropped ("drop"), or refused ("refuse"). A
+        refusal reveals that there is such a row.
+    adjacency, unit: those of the sensitivity returned.
+    key: a release key, or its chooser(), for an equal choice again; otherwise a fresh key.
+
+    The keys of the domain are the partitions. A unit keeps max_partitions of them, those whose tag
+    is least. It keeps max_per_partition of its rows in each, and then max_contributions of the rows
+    that are left. A partition's tag is a pseudo-random function of (key, unit id, partition), a
+    row's of (key, unit id, partition, value, how many equal rows come before): SipHash-2-4 under
+    keys that are derived for this alone. No noise stream is made from them. So each choice is
+    equally likely, and it depends on no order of rows.
+
+    The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition, l1=max_contributions),
+    each if it is given, l0 at most max_contributions, and cells is the size of the domain. For
+    sums, linf and l1 are multiplied by the largest magnitude within [lower, upper] in steps, and
+    signed if values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared =
+    m, m, m, m^2, and at most 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public
+    one too. Proof: equal ids make one unit, and ids are compared, not hashes. What a unit keeps
+    depends on the key, its id and the multiset of its own rows. It depends on no other unit, no row
+    number and no order of rows. So counts = the sum over units of v(key, id, rows). Each v has at
+    most l0 entries, each in 0 .. linf, and they add up to at most m, the rows that are kept.
+    Integers that add up to m have at most m entries that are not 0, none above m, and squares that
+    add up to at most m^2. Adding or removing a unit adds or removes one such v; substituting a unit
+    adds w - v, and |w - v|^2 <= |w|^2 + |v|^2 as no entry is negative. A sum's v is that many
+    values within [lower, upper], each rounded and clamped on its own, or one clamped sum of a
+    partition. Sums have 128 bits, and are brought into int64 once, at the end, which moves no two
+    of them apart. (If two tags are equal, the order of the unit's own rows decides.)
+
+    Parts of the rows, cut by unit, may be counted apart: `BoundedHistogram.merged` adds them up.
+
+    Memory: 9 bytes a row of integers, 17 if ids are spread over all 64 bits or keys have no domain;
+        25 of strings, besides the strings that differ; with values, or of several columns without
+        a domain, 33 bytes. Time and memory access depend on the data.
+    Raises: DTypeError, ParameterError; UnusableValuesError (NaN among values; a key outside the
+        domain, if these are refused); EntropyError. No message shows a key, an id, a value or a
+        count, but the fact that an input is refused can depend on them. Warns: InsecureKeyWarning
+        (a fixed key).
+
+    >>> city = np.array(["Oslo", "Lima", "Oslo", "Oslo"])
+    >>> person = np.array([1, 1, 2, 2])
+    >>> caps = {"max_partitions": 2, "max_per_partition": 1}
+    >>> found = dpfast.bounded_histogram(city, person, domain=["Lima", "Oslo"], **caps)
+    >>> found.sensitivity.l1, found.release(dpfast.DiscreteLaplace(1, found.sensitivity)).shape
+    (Fraction(2, 1), (2,))
+    """
+    caps = max_partitions, max_per_partition, max_contributions
+    of = Bounds(*caps, lower, upper, granularity, adjacency, unit)
+    bounded, bounds = of.checked(summed=values is not None)
+    if not isinstance(outside, str) or outside not in OUTSIDE:
+        raise ParameterError(f"outside must be 'drop' or 'refuse', got {shown(outside)}")
+    if outside == "refuse" and domain is None:
+        raise ParameterError("outside='refuse' needs a domain")
+    if domain is None and bounds is not None and bounds.lower < 0:
+        raise ParameterError("lower must be at least 0 without a domain, for thresholded takes no negative sums")
+    known = None if domain is None else domain_keys(domain, keys)
+    sensitivity = of.sensitivity(bounded, bounds, None if known is None else known.size)
+    chooser = _chooser(key)
+    terms = Terms(bounded, bounds, None if key is None else chooser.id)
+
+    rows_keys, single = key_columns(keys)
+    rows_ids = column("unit_ids", unit_ids)
+    amounts = None if bounds is None else Amounts(values, bounds)
+    if rows_keys[0].codes.size != rows_ids.codes.size:
+        raise ParameterError("keys and unit_ids must be of equal length: one of each in a row")
+    if amounts is not None and len(amounts) != rows_ids.codes.size:
+        raise ParameterError("values and unit_ids must be of equal length: one of each in a row")
+    if known is None:
+        known = occurring_keys(rows_keys, single=single)
+    elif rows_ids.codes.size and any(
+        (a.texts is None) != (b.texts is None) for a, b in zip(rows_keys, known.columns, strict=True)
+    ):
+        raise DTypeError("keys and domain must be both of integers or both of strings")
+    counts = _counted(known, Finder(rows_keys, known), rows_ids, amounts, terms, chooser, refuse=outside == "refuse")
+    return BoundedHistogram(known.names(), counts, sensitivity, terms)
+
+
+def _chooser(key: ReleaseKey | Chooser | None) -> Chooser:
+    if key is None:
+        return Key.generate().derive("bounded_histogram").chooser()
+    if not isinstance(key, (ReleaseKey, Chooser)):
+        raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
+    if not key.secure:
+        warn_insecure("partitions chosen")
+    return key if isinstance(key, Chooser) else key.chooser()
+
+
+# ------------------------------------------------------------------ the choice
+
+
+def _counted(
+    known: Known, find: Finder, ids: Column, amounts: Amounts | None, terms: Terms, chooser: Chooser, *, refuse: bool
+) -> npt.NDArray[np.int64]:
+    """What the units keep: counts, or sums in steps."""
+    texts, of_partitions, of_rows, of_all = chooser.functions()
+    bits = max(known.size - 1, 0).bit_length()
+    code, base, units = _units(ids, bits, texts)
+    rows, values = _sorted_rows(find, ids, amounts, code, bits, refuse=refuse)
+    words, caps, bounds = known.words(texts), terms.caps, terms.bounds
+    if bounds is None and caps.contributions is None:
+        return _plain_counts(rows, units, words, (bits, base, *of_partitions), caps)
+    for cap, among, whole_partitions, function in (
+        (caps.partitions, bits, 1, of_partitions),
+        (caps.per_partition, 0, 0, of_rows),
+        (caps.contributions, bits, 0, of_all),
+    ):
+        if cap is not None and cap < rows.size:
+            if not whole_partitions:
+                _sort_long(rows, values)
+            how = tuple(map(np.uint64, (bits, base, *function, among, whole_partitions)))
+            heap, places = np.empty(cap, np.uint64), np.empty(cap, np.int64)
+            kept = kernels.kernel("chosen_rows")(rows, values, units, words, how, heap, places)
+            rows, values = rows[:kept], values[:kept]
+    ends = (1, 1) if bounds is None else (bounds.lower, bounds.upper)
+    return _totals(rows, values, bits, known.size, ends, int(bounds is None or caps.choose_rows))
+
+
+def _sort_long(rows: Words, values: npt.NDArray[np.int64]) -> None:
+    """Sort the values of long partitions of a unit, which NumPy does faster than the kernel."""
+    if not values.size:
+        return
+    sample = rows[::LONG]
+    for row in distinct(sample[1:][sample[1:] == sample[:-1]]):
+        values[np.searchsorted(rows, row) : np.searchsorted(rows, row, "right")].sort()
+
+
+def _plain_counts(rows: Words, units: Words, words: Words, how: tuple[int, ...], caps: Caps) -> npt.NDArray[np.int64]:
+    """Counts of max_per_partition in max_partitions, in one pass."""
+    counts, few = np.zeros(words.size, np.int64), kernels.FEW
+    held = min(caps.partitions or rows.size, counts.size, rows.size)
+    cap = min(caps.per_partition or rows.size, max(rows.size, 1))
+    kernels.kernel("bounded_histogram")(
+        rows, units, words, tuple(map(np.uint64, (*how, cap))), np.empty(few, np.uint64), np.empty(held, np.uint64),
+        np.empty(held + few + 1, np.int64), np.empty(held + few + 1, np.int64), counts,
+    )  # fmt: skip
+    return counts
+
+
+def _totals(
+    rows: Words, values: npt.NDArray[np.int64], bits: int, size: int, ends: tuple[int, int], each: int
+) -> npt.NDArray[np.int64]:
+    """Sums by partition, in 128 bits, and then saturated: an overflow error would tell of them."""
+    tops, lows = np.zeros(size, np.int64), np.zeros(size, np.uint64)
+    kernels.kernel("totals")(rows, values, bits, *ends, each, tops, lows)
+    sums = lows.view(np.int64)
+    return np.where(tops == sums >> 63, sums, np.where(tops < 0, *INT64_ENDS))
+
+
+# ------------------------------------------------------------------ the rows
+
+
+def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Integers], Words], int, Words]:
+    """A function that numbers units below 2^(64 - bits); a base; the words of the units.
+
+    The word of unit u is words[u], or base + u if there are no words. An id that another thread has
+    written since the ids were first read is refused: it would have no number.
+    """
+    if ids.texts is not None:
+        return lambda rows: rows.astype(np.uint64), 0, words_of(ids, sip)
+    low, high = (int(ids.codes.min()), int(ids.codes.max())) if ids.codes.size else (0, 0)
+    if (high - low).bit_length() + bits <= 64:
+        base, last = low % 2**64, max(high - low, 0)
+
+        def off_base(rows: Integers) -> Words:
+            found: Words = rows.astype(np.uint64) - np.uint64(base)
+            if found.size and found.max() > last:
+                raise ParameterError(CHANGED)
+            return found
+
+        return off_base, base, np.empty(0, np.uint64)
+    known = distinct(ids.codes)
+    known = known.astype(f"{known.dtype.kind}8", copy=False)
+    search = search_of(known)
+
+    def placed(rows: Integers) -> Words:
+        at = search(rows)
+        if (at < 0).any():
+            raise ParameterError(CHANGED)
+        return at.view(np.uint64)
+
+    return placed, 0, known.view(np.uint64)
+
+
+def _sorted_rows(
+    find: Finder, ids: Column, amounts: Amounts | None, code: Callable[[Integers], Words], bits: int, *, refuse: bool
+) -> tuple[Words, npt.NDArray[np.int64]]:
+    """The rows inside the domain, each as unit << bits | partition, sorted; and their values."""
+    rows, kept = np.empty(ids.codes.size, np.uint64), 0
+    values = np.empty(0 if amounts is None else rows.size, np.int64)
+    for begin in range(0, rows.size, CHUNK):
+        part = slice(begin, begin + CHUNK)
+        places = find(part)
+        inside = places >= 0
+        if refuse and not inside.all():
+            raise UnusableValuesError("keys must all be of the domain")
+        packed = (code(ids.codes[part].copy()) << np.uint64(bits) | places.astype(np.uint64))[inside]
+        rows[kept : kept + packed.size] = packed
+        if amounts is not None:
+            values[kept : kept + packed.size] = amounts(part)[inside]
+        kept += packed.size
+    rows = rows[:kept]
+    if amounts is None:
+        rows.sort()
+        return rows, values
+    order = np.argsort(rows)
+    rows = rows[order]  # the old ones go, before there are other values
+    return rows, values[order]
+
+
+def _in_common(keys: list[npt.NDArray[Any]], *, public: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The keys of all parts together, and the places of each part's, one part after the other."""
+    there = keys if public else [each for each in keys if each.size] or keys[:1]
+    first = there[0]
+    if any((each.dtype == object) != (first.dtype == object) for each in there):
+        raise ParameterError(OTHER_KEYS)
+    if public:
+        if not all(np.array_equal(each, first) for each in there):
+            raise ParameterError(OTHER_KEYS)
+        return first, np.tile(np.arange(first.size), len(keys))
+    if first.dtype != object:
+        alike = all(each.dtype == first.dtype for each in there)
+        joined = (
+            np.concatenate(there) if alike else column("keys", [name for each in there for name in each.tolist()]).codes
+        )
+        names = distinct(joined)
+        return names, np.searchsorted(names, joined)
+    listed = [name for each in there for name in each.tolist()]
+    try:
+        place = {name: i for i, name in enumerate(sorted(set(listed)))}
+    except TypeError:  # texts and tuples
+        raise ParameterError(OTHER_KEYS) from None
+    return np.fromiter(place, object, len(place)), np.array([place[name] for name in listed], np.int64)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of names, integers or texts, of any library: names are equal if their values are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.noise.release.arrays import INT64, UINT64, plain_array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Integers: TypeAlias = "npt.NDArray[np.integer[Any]]"
+
+CHUNK = 1 << 15  # rows at a time that are Python objects or 64-bit temporaries
+RULE = "integers or strings, all of one kind and none missing"
+
+
+class Column(NamedTuple):
+    """Integers as they are; or for each row the place of its text among the distinct `texts`."""
+
+    codes: Integers
+    texts: list[str] | None
+
+    def utf8(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """The texts in UTF-8, joined, and where each ends."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in self.texts or ()]
+        return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(text) for text in encoded], dtype=np.int64)
+
+
+def columns_of(values: Any) -> list[Any] | None:
+    """The columns of a frame of any library, or the levels of a MultiIndex; else None."""
+    if hasattr(values, "levels") and hasattr(values, "get_level_values"):
+        return [values.get_level_values(place) for place in range(values.nlevels)]
+    if hasattr(values, "iloc") and values.ndim == 2:
+        return [values.iloc[:, place] for place in range(values.shape[1])]
+    if hasattr(values, "get_columns"):
+        return list(values.get_columns())
+    if hasattr(values, "column_names") and hasattr(values, "num_columns"):
+        return list(values.columns)
+    return None
+
+
+def column(name: str, values: Any) -> Column:
+    """Read a column once: a list, a NumPy array, a column of pandas, Polars or Arrow.
+
+    A column may be categorical.
+
+    Raises: DTypeError (floats, dates, missing values, a mixture), ParameterError (more than one
+        dimension).
+    """
+    if isinstance(values, (list, tuple, range)):
+        values = np.fromiter(values, object, len(values))  # asarray would make strings of [1, "1"]
+    wrong = DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}")
+    if isinstance(values, (str, bytes)):  # such as a column's name
+        raise wrong
+    try:
+        values = getattr(values, "array", values)  # in pandas a slice of the Series itself can go by labels
+        none = values[:0]
+    except (TypeError, IndexError, KeyError, ValueError):  # the last: a MultiIndex has no one array
+        raise wrong from None
+    kind = plain_array(name, none, RULE)
+    if kind.ndim != 1:
+        raise ParameterError(f"{name} must have one dimension, got {kind.ndim}")
+    if kind.dtype.kind in "iu":
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu":  # nulls have changed the dtype
+            raise DTypeError(f"{name} must hold {RULE}")
+        return Column(array.astype(array.dtype.newbyteorder("="), copy=False), None)
+    if kind.dtype.kind not in "OUT":
+        raise DTypeError(f"{name} must hold {RULE}, not {kind.dtype}: write others as one of these first")
+    return _coded(name, values) or _objects(name, values)
+
+
+def _coded(name: str, values: Any) -> Column | None:
+    """The codes that a library finds itself, many times faster; None if it finds none.
+
+    Its distinct values may be too many, or repeated.
+    """
+    if hasattr(values, "factorize") and values.dtype != object:  # pandas
+        codes, distinct = values.factorize()
+        missing = (codes < 0).any()
+    elif hasattr(values, "dictionary_encode"):  # Arrow
+        encoded = values.dictionary_encode()
+        if hasattr(encoded, "unify_dictionaries"):
+            encoded = encoded.unify_dictionaries().combine_chunks()
+        codes, distinct, missing = np.asarray(encoded.indices), encoded.dictionary, encoded.null_count
+    else:
+        return None
+    if missing:
+        raise DTypeError(f"{name} must hold {RULE}")
+    places, texts = _objects(name, distinct)
+    return Column(places[codes], texts)
+
+
+def _objects(name: str, values: Sequence[Any]) -> Column:
+    places: defaultdict[Any, int] = defaultdict(count().__next__)
+    codes: Integers = np.empty(len(values), np.int32 if len(values) < 2**31 else np.int64)
+    kinds: set[type] = set()
+    for begin in range(0, len(values), CHUNK):
+        chunk = np.asarray(values[begin : begin + CHUNK], dtype=object).tolist()
+        kinds.update(map(type, chunk))
+        if not (kinds <= {str, np.str_} or all(issubclass(k, (int, np.integer)) and k is not bool for k in kinds)):
+            raise DTypeError(f"{name} must hold {RULE}; there are {', '.join(sorted(k.__name__ for k in kinds))}")
+        codes[begin : begin + len(chunk)] = np.fromiter(map(places.__getitem__, chunk), codes.dtype, len(chunk))
+    if kinds <= {str, np.str_}:
+        return Column(codes, list(places))
+    least, most = min(places), max(places)
+    dtype = INT64 if least >= -(2**63) and most < 2**63 else UINT64
+    if dtype == UINT64 and not 0 <= least <= most < 2**64:
+        raise DTypeError(f"{name} must fit int64, or uint64")
+    return Column(np.array(list(places), dtype)[codes], None)

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The discrete Gaussian law in intervals: inversion for small scales, rejection for large ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from dpfast.errors import DpfastError
+from dpfast.privacy.exact.balls import (
+    ACCEPT,
+    MAX_BITS,
+    MAX_LEVELS,
+    Ball,
+    Read,
+    alone,
+    ball,
+    dyadic,
+    flint_at,
+    floor_ends,
+    miss,
+    nearest_double,
+    pi,
+    split,
+    table_of,
+    within,
+)
+from dpfast.privacy.exact.gaussian import Gaussian
+
+MAX_CANDIDATES = 2**32  # candidates of the stream's address
+INVERSION = 2**14  # the largest sigma^2 that is drawn by inversion, and summed term by term
+
+
+class DiscreteGaussian:
+    """The law P(X = k) = exp(-k^2 / (2 sigma^2)) / theta, for an exact rational sigma^2.
+
+    f(x) = exp(-x^2 / (2 sigma^2)); T_k = P(|X| >= k) = 2 (f(k) + f(k+1) + ...)/theta for k >= 1.
+    sigma^2 up to 2^14: |X| is the number of k >= 1 with U <= T_k. No T_k is proved irrational,
+    hence the bounded effort. Beyond 2^14: the real Gaussian, rounded to an integer k, is accepted
+    with probability A(0)/A(k). It is k with probability f(k) A(k) times a constant, where A(k) is
+    the integral over |s| <= 1/2 of exp(-s^2/(2 sigma^2)) cosh(k s/sigma^2) ds, least at k = 0.
+    Source: CKS20 for the law; Devroye 1986, II.3 (rejection), III.2 (inversion).
+    """
+
+    def __init__(self, sigma_squared: Fraction) -> None:
+        self.sigma_squared = sigma_squared
+        self.inversion = sigma_squared <= INVERSION
+        self.proposal = Gaussian(sigma_squared)
+        self._known: dict[int, tuple[list[int], list[int]]] = {}  # by bits
+        self._sums: tuple[int, list[Ball]] = (0, [])  # the last precision's
+
+    # ------------------------------------------------------------------ sums
+
+    def _f(self, k: int) -> Ball:
+        return ball(-(k**2) / (2 * self.sigma_squared)).exp()
+
+    def theta(self, precision: int) -> Ball:
+        """The sum of f over all integers."""
+        with alone, flint_at(precision):
+            if self.inversion:
+                return 1 + 2 * self._tails(precision)[1]
+            # Poisson summation: sigma sqrt(2 pi) (1 + 2 sum q^(n^2)), the last factor below 1 + 3 q
+            return (2 * pi() * ball(self.sigma_squared)).sqrt() * (1 + within(3 * self._nome()))
+
+    def _nome(self) -> Ball:
+        return (-2 * pi() ** 2 * ball(self.sigma_squared)).exp()
+
+    def _last(self, precision: int) -> int:
+        """A k with f(k) < 2^-precision."""
+        return math.isqrt(math.floor(2 * self.sigma_squared * precision * Fraction(7, 10))) + 1  # ln 2 < 7/10
+
+    def _rest(self, last: int, order: int) -> Ball:
+        """A geometric bound of the sum of k^order f(k), k >= last: ratios of terms fall with k."""
+        growth = Fraction((last + 1) ** order, last**order)
+        ratio = ball(-(2 * last + 1) / (2 * self.sigma_squared)).exp() * ball(growth)
+        return ball(Fraction(last**order)) * self._f(last) / (1 - ratio)
+
+    def _tails(self, precision: int) -> list[Ball]:
+        """f(k) + f(k+1) + ... for k = 0, 1, ... term by term; the last ball holds all others."""
+        known, sums = self._sums
+        if known != precision:
+            last = self._last(precision)
+            with alone, flint_at(precision + 32):
+                terms = [within(self._rest(last, 0)), *(self._f(k) for k in reversed(range(last)))]
+                sums = list(itertools.accumulate(terms))[::-1]
+            self._sums = precision, sums
+        return sums
+
+    def _tail(self, k: int, precision: int) -> Ball:
+        """f(k) + f(k+1) + ..., k >= 1; at the working precision, which is this one."""
+        if self.inversion:
+            sums = self._tails(precision)
+            return sums[min(k, len(sums) - 1)]
+        # Euler and Maclaurin: the integral, f(k)/2, the terms -B_2m/(2m)! f^(2m-1)(k), and a
+        # remainder of at most 2 zeta(2p) / (2 pi)^2p times the integral of |f^(2p)| [DLMF 2.10.1,
+        # 24.8.1]. f^(n)(x) = (-1)^n sigma^-n He_n(x/sigma) f(x), and |He_n(t)| <= 1.0865 sqrt(n!)
+        # exp(t^2/4) [Cramer; Abramowitz, Stegun 22.14.17]. So that integral is at most sigma^(1-2p)
+        # 1.0865 sqrt((2p)!) sqrt(pi) erfc(k / (2 sigma)).
+        from flint import arb
+
+        variance = ball(self.sigma_squared)
+        sigma, f = variance.sqrt(), self._f(k)
+        envelope = 4 * sigma * pi().sqrt() * (k / (2 * sigma)).erfc()  # 2 zeta(2p) 1.0865 < 4
+        shrink = 1 / (4 * pi() ** 2 * variance)
+        before, derivative = arb(1), k / variance  # sigma^-n He_n(k/sigma) for n = 2m-2 and 2m-1
+        series, order = arb(1) / 2, 1
+        while True:
+            series += arb.bernoulli(2 * order) / arb(2 * order).fac() * derivative
+            remainder = envelope * shrink**order * arb(2 * order).fac().sqrt()
+            if remainder < dyadic(1, precision) * f or 4 * order > precision:
+                break
+            for n in (2 * order - 1, 2 * order):
+                before, derivative = derivative, (k * derivative - n * before) / variance
+            order += 1
+        return (pi() * variance / 2).sqrt() * (k / (2 * variance).sqrt()).erfc() + f * series + within(remainder)
+
+    def _above(self, k: int, level: Callable[[], Ball]) -> bool:
+        """Whether T_k > level, k >= 1, for a level in (0, 1]."""
+        with alone, flint_at(64):
+            man, exp = level().mid().man_exp()
+        deep = max(0, -int(man).bit_length() - int(exp))
+        for precision in (256, 512, 1024, 2048, MAX_BITS):
+            with alone, flint_at(deep + precision):
+                gap = 2 * self._tail(k, deep + precision) / self.theta(deep + precision) - level()
+            if gap > 0 or gap < 0:
+                return bool(gap > 0)
+        raise DpfastError("a probability cannot be told from a bound")
+
+    def _reach(self, level: Callable[[], Ball]) -> int:
+        """The number of k >= 1 with T_k > level, for a level in (0, 1]."""
+        with alone, flint_at(64):
+            near = ((2 * ball(self.sigma_squared)).sqrt() * level().erfcinv()).mid().floor().unique_fmpz()
+        guess = max(0, int(near or 0))
+        low, high, step = guess, guess + 1, 1  # seek T_low > level >= T_high, where T_0 counts as above
+        while low > 0 and not self._above(low, level):
+            low, high, step = max(0, low - step), low, 2 * step
+        while self._above(high, level):
+            low, high, step = high, high + step, 2 * step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._above(middle, level) else (low, middle)
+        return low
+
+    # ------------------------------------------------------------------ inversion
+
+    def _edges(self, bits: int) -> tuple[list[int], list[int]]:
+        """The first and last cells of U that may hold T_k, while above 0; ascending, so k falls."""
+        if bits not in self._known:
+            precision = bits + 64
+            while True:
+                found = self._floors(bits, precision)
+                if all(first == last for first, last in found) or precision >= max(MAX_BITS, 2 * bits):
+                    break
+                precision *= 2
+            self._known[bits] = [first for first, _ in found][::-1], [last for _, last in found][::-1]
+        return self._known[bits]
+
+    def _floors(self, bits: int, precision: int) -> list[tuple[int, int]]:
+        found = []
+        with alone, flint_at(precision):
+            scale = dyadic(2, -bits) / self.theta(precision)
+            for tail in self._tails(precision)[1:]:
+                low, high = floor_ends(tail * scale)
+                if high == 0:
+                    break
+                found.append((low, high))
+        return found
+
+    def thresholds(self) -> list[int]:
+        """floor(2^64 T_k) for k = 1, 2, ... while it is at least 1."""
+        first, last = self._edges(64)
+        if first != last:
+            raise DpfastError("a threshold cannot be told from an edge")
+        return first[::-1]
+
+    def table(self, bits: int) -> list[int | None]:
+        """The magnitude on each cell [a, a + 1) / 2^bits of U; None if one T_k may be inside."""
+        return table_of(bits, [*zip(*self._edges(bits), strict=True)][::-1])
+
+    def magnitude(self, prefix: int, bits: int) -> int | None:
+        """The magnitude on [prefix, prefix + 1) / 2^bits; None if a threshold may be inside."""
+        if prefix == 0:
+            return None
+        first, last = self._edges(bits)
+        below = bisect_right(first, prefix)  # the thresholds that are not surely above the cell
+        return len(first) - below if below == bisect_left(last, prefix) else None
+
+    # ------------------------------------------------------------------ rejection
+
+    def _acceptance(self, k: int) -> Ball:
+        """A(0) / A(k), by the integral of f over [k - 1/2, k + 1/2], which is f(k) A(k)."""
+        root = (2 * ball(self.sigma_squared)).sqrt()
+        k = abs(k)
+        if k == 0:
+            return ball(1)
+        mass = (dyadic(2 * k - 1, 1) / root).erfc() - (dyadic(2 * k + 1, 1) / root).erfc()
+        return 2 * (dyadic(1, 1) / root).erf() * self._f(k) / mass
+
+    def accepts(self, k: int, prefix: int, bits: int) -> bool | None:
+        """Whether V < A(0)/A(k) on [prefix, prefix + 1) / 2^bits of V; None if it varies."""
+        if k == 0:
+            return True
+        precision = 2 * self.proposal.lost + bits + 64  # the difference of two erfc takes the bits of sigma
+        while True:
+            with alone, flint_at(precision):
+                first, last = floor_ends(dyadic(1, -bits) * self._acceptance(k))
+            if prefix < first or prefix > last:
+                return prefix < first
+            if first == last or precision >= max(MAX_BITS, 2 * bits):
+                return None
+            precision *= 2
+
+    def _accepted(self, read: Read, i: int, k: int, candidate: int) -> bool:
+        for level in range(MAX_LEVELS):
+            known = read(i, level, ACCEPT, candidate)
+            found = self.accepts(k, *known)
+            if found is not None:
+                return found
+            if known.bits >= MAX_BITS:
+                break
+        raise DpfastError("the digits of a draw leave it open")
+
+    def _rejection(self, read: Read, i: int) -> int:
+        for candidate in range(MAX_CANDIDATES):
+            proposed = self.proposal.draw(partial(read, candidate=candidate), i, Fraction(0))
+            if self._accepted(read, i, proposed, candidate):
+                return proposed
+        raise DpfastError("the stream has no more candidates for a draw")
+
+    # ------------------------------------------------------------------ draws and figures
+
+    def draw(self, read: Read, i: int) -> int:
+        """Draw i; by inversion the first raw digit is the sign (1: negative).
+
+        Raises: DpfastError if 4,096 digits do not decide it (probability below 2^-4000).
+        """
+        if not self.inversion:
+            return self._rejection(read, i)
+        for level in range(1, MAX_LEVELS):
+            negative, known = split(read(i, level))
+            found = self.magnitude(*known)
+            if found is not None:
+                return -found if negative else found
+            if known.bits >= MAX_BITS:
+                break
+        raise DpfastError("the digits of a draw leave it open")
+
+    def half_width(self, confidence: Fraction, cells: int) -> int:
+        """The least h with P(|X| <= h)^cells >= confidence, for independent cells."""
+        return self._reach(lambda: miss(confidence, cells))
+
+    def quantile(self, p: Fraction) -> int:
+        """The least k with P(X <= k) >= p."""
+        # k >= 0: T_(k+1) / 2 <= 1 - p.  k < 0: T_-k / 2 >= p. An undecidable equality raises.
+        lower = p < Fraction(1, 2)
+        found = self._reach(lambda: ball(2 * (p if lower else 1 - p)))
+        return -found if lower else found
+
+    def upper(self, k: int) -> float:
+        """P(X >= k), k >= 1, within one unit in the last place."""
+        precision = 256 + min(1400, math.ceil(k * k / self.sigma_squared))
+        return nearest_double(precision, lambda: self._tail(k, precision) / self.theta(precision))
+
+    def variance(self) -> float:
+        """E X^2, within one unit in the last place."""
+        precision = 256 if self.sigma_squared >= 1 else 1400  # below, it may be the least double
+
+        def moment() -> Ball:
+            if self.inversion:
+                last = self._last(precision)
+                total = sum((k**2 * self._f(k) for k in range(1, last)), within(self._rest(last, 2)))
+                return 2 * total / self.theta(precision)
+            # With a = 1/(2 sigma^2): theta = sqrt(pi/a) w(a), w = 1 + 2 sum exp(-pi^2 n^2 / a), and
+            # E X^2 = -theta'/theta = 1/(2a) - w'/w. The sum in w' is below 3/2 of its first term.
+            variance = ball(self.sigma_squared)
+            return variance + within(3 * pi() ** 2 * (2 * variance) ** 2 * self._nome())
+
+        return nearest_double(precision, moment)
