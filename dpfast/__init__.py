@@ -25,6 +25,7 @@ from dpfast.errors import (
     UnusableValuesError,
     WeakGuaranteeWarning,
 )
+from dpfast.former import stand_in as _stand_in
 from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.noise.mechanisms.gaussian import Gaussian
@@ -143,6 +144,7 @@ _ELSEWHERE = {
 }
 
 
+_stand_in()
 _port.version, _port.releaser = __version__, _adapters.releaser
 _port.accounting = _partial(_adapters.named, "dp_accounting")
 

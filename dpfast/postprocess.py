@@ -11,6 +11,7 @@ right. The functions return new arrays of float64; clip and rounded return integ
 array([12.,  0.,  7.])
 """
 
+from dpfast.counts.postprocess import Estimate as Estimate  # noqa: PLC0414  what mean returns, as pickles name it
 from dpfast.counts.postprocess import clip, consistent, mean, non_negative, ordered, rounded, variance
 
 __all__ = ["clip", "consistent", "mean", "non_negative", "ordered", "rounded", "variance"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pickle
 from hashlib import sha256
@@ -48,6 +49,33 @@ def test_a_release_that_was_begun_is_the_same_or_refused_by_what_its_seal_lacks(
 def test_every_release_that_was_begun_is_tried() -> None:
     assert RELEASED.keys() == kept.CASES.keys()
     assert LACKING.keys() <= RELEASED.keys()
+
+
+FORMER = {
+    "dpfast.jobs.verbs Counts": "dpfast.engines.jobs.verbs",
+    "dpfast.mechanisms.laplace Laplace": "dpfast.noise.mechanisms.laplace",
+    "dpfast.postprocess Estimate": "dpfast.counts.postprocess",
+    "dpfast.records.partitions Thresholded": "dpfast.counts.records.partitions",
+    "dpfast.audit.findings Findings": "dpfast.evidence.audit.findings",
+}
+
+
+@pytest.mark.parametrize("named", FORMER)
+def test_a_class_is_found_by_the_module_that_it_was_in(named) -> None:
+    """It is the very class that there is, whichever name comes first."""
+    module, name = named.split()
+    found = pickle.loads(f"c{module}\n{name}\n.".encode())
+    assert found is getattr(importlib.import_module(FORMER[named]), name)
+    assert pickle.loads(pickle.dumps(found)) is found
+
+
+def test_what_was_never_there_is_not_found() -> None:
+    for name in ("dpfast.mechanisms.nothing", "dpfast.nothing", "dpfast.nothing.laplace"):
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(name)
+    assert importlib.import_module("dpfast.audit").privacy is importlib.import_module("dpfast.evidence.audit").privacy
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = importlib.import_module("dpfast.audit").nothing
 
 
 def test_objects_that_were_pickled_are_what_they_were() -> None:
