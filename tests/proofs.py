@@ -85,7 +85,7 @@ def values(coefficients: tuple[str, ...]) -> list[float]:
 
 @cache
 def generator(name: str) -> ModuleType:
-    """A script of tools/ that writes C."""
+    """A script of tools/, which write C and pictures."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

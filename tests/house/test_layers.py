@@ -10,129 +10,131 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 import tiers
 from places import ROOT
+from proofs import generator
 
 from dpfast.noise.mechanisms.laws import own_laws
 
-PUBLIC = {"dpfast", "dpfast.errors", "dpfast.ledger", "dpfast.noise.mechanisms", "dpfast.privacy", "dpfast.testing"}
+rooms = generator("draw_rooms")
 
-# Room: what it may import beside the standard library, in functions too. "dpfast": a public name.
-ROOMS: dict[str, set[str]] = {
-    "errors.py": set(),
-    "privacy": {"dpfast.errors", "dpfast.privacy.exact", "dpfast.privacy", "flint", "numpy"},
-    "_native.py": {"dpfast._dpf", "dpfast.errors", "numpy"},
-    "loading.py": {"dpfast._native"},
-    "paths.py": {"dpfast.errors"},
-    "exact": {"dpfast.errors", "dpfast.privacy.exact", "dpfast.loading", "flint"},
-    "statistics.py": {"dpfast.privacy.exact", "flint", "numpy"},
-    "kernels": {"dpfast.noise.kernels", "dpfast.loading", "dpfast.paths", "numba", "llvmlite", "numpy"},
-    "release": {"dpfast.errors", "dpfast.privacy", "numpy"},
-    "testing.py": {"dpfast.privacy", "dpfast.noise.release.key", "dpfast.noise.release.secret"},
-    "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library
-    "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
-    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.noise.mechanisms", "dpfast.paths", "dpfast.privacy", "dpfast.noise.release.counts", "dpfast.noise.release.key", "dpfast.noise.release.seal", "dpfast.noise.release.secret"},
-    "records": {"dpfast.errors", "dpfast.noise.kernels", "dpfast.privacy", "dpfast.counts.records", "dpfast.noise.release.arrays", "dpfast.noise.release.columns", "dpfast.noise.release.counts", "dpfast.noise.release.key", "dpfast.noise.release.names", "dpfast.noise.release.secret", "numpy"},
-    "trees": {"dpfast.errors", "dpfast.noise.kernels", "dpfast.privacy", "dpfast.noise.release.arrays", "dpfast.counts.trees", "numpy"},
-    "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.noise.release.arrays", "numpy"},
-    "mechanisms": {"dpfast", "dpfast._native", "dpfast.errors", "dpfast.privacy.exact", "dpfast.noise.kernels", "dpfast.noise.mechanisms", "dpfast.privacy",
-                   "dpfast.noise.release", "numpy"},
-    "__init__.py": {"dpfast", "dpfast.adapters", "dpfast.errors", "dpfast.ledger", "dpfast.noise.mechanisms", "dpfast.postprocess", "dpfast.privacy",
-                    "dpfast.noise.random", "dpfast.counts.records", "dpfast.noise.release.key", "dpfast.testing", "dpfast.counts.trees"},
-    "__main__.py": {"dpfast.app.cli"},
-    "cli": PUBLIC | {"dpfast.evidence.audit", "dpfast.evidence.bench", "dpfast.app.cli", "dpfast.engines.jobs", "dpfast.paths", "dpfast.app.pictures", "dpfast.noise.release.arrays", "dpfast.app.report", "dpfast.evidence.selftest", "dpfast.app.tables",
-                     "dpfast.terminal", "click", "numpy"},
-    "jobs": PUBLIC | {"blake3", "dpfast._native", "dpfast.engines.jobs", "dpfast.counts.records", "dpfast.noise.release", "dpfast.paths", "numpy", "pyarrow"},
-    "report": PUBLIC | {"dpfast.app.report", "dpfast.terminal"},
+# What a room imports of other packages: of all places that fit, the narrowest counts. An adapter or
+# an engine may also import the library of its name.
+LIBRARIES: dict[str, set[str]] = {
+    "_native.py": {"numpy"},
     "terminal.py": {"rich"},
-    "tables": {"blake3", "dpfast.errors", "dpfast.paths", "dpfast.noise.release.arrays", "dpfast.noise.release.blocks", "dpfast.app.tables", "numpy", "pyarrow"},
-    "pictures": PUBLIC | {"dpfast.evidence.audit", "dpfast.evidence.bench.curves", "dpfast.evidence.bench.measure", "dpfast.evidence.bench.report", "dpfast.evidence.bench.sampler", "dpfast.app.pictures",
-                           "dpfast.paths", "matplotlib", "numpy"},
-    "audit": PUBLIC | {"dpfast.evidence.audit", "dpfast.privacy.exact", "dpfast.evidence.statistics", "dpfast.terminal", "numpy"},
-    "bench": PUBLIC | {"dpfast.evidence.bench", "dpfast.paths", "dpfast.terminal", "numpy"},
-    "selftest": PUBLIC | {"dpfast._native", "dpfast.evidence.audit", "dpfast.privacy.exact", "dpfast.noise.kernels", "dpfast.evidence.selftest", "dpfast.evidence.statistics", "dpfast.terminal", "flint", "numpy"},
-}  # fmt: skip
-# What one file may import beyond its room.
-BEYOND = {
-    "adapters/arrow.py": {"pyarrow"},
-    "adapters/arrow_capsules.py": {"dpfast._native"},  # a result may be released after Python has ended
-    "engines/dask.py": {"distributed", "dpfast.engines.jobs", "pyarrow"},
-    "engines/duckdb.py": {"dpfast.engines.jobs", "pyarrow"},
-    "adapters/pandas.py": {"pandas", "pyarrow"},
-    "engines/polars.py": {"dpfast.engines.jobs", "polars", "pyarrow"},
-    "engines/spark.py": {"dpfast.engines.jobs", "pyarrow", "pyspark"},
-    "adapters/pipeline_dp.py": {"pipeline_dp"},
-    "adapters/smartnoise.py": {"snsql"},
-    "adapters/tumult.py": {"tmlt", "pandas"},
+    "privacy": {"flint", "numpy"},
+    "privacy/exact": {"flint"},
     "privacy/exact/binomial.py": {"numpy"},  # near_bound takes arrays
-    "evidence/bench/curves.py": {"dpfast.noise.release.engine"},  # what ran: threads, instruction set, cache
-    "evidence/bench/measure.py": {"dpfast._native", "dpfast.noise.release.engine"},
-    "evidence/bench/peers.py": {"diffprivlib", "opendp", "pydp", "randomgen"},
-    "evidence/bench/rows.py": {"dpfast.noise.release.engine"},
-    "evidence/bench/sampler.py": {
-        "dpfast.evidence.audit",
-        "dpfast.evidence.selftest.processes",
-        "dpfast.evidence.statistics",
-    },  # the tests that there are
-    "app/cli/histogram.py": {
-        "dpfast.counts.records.bounded_histogram",
-        "dpfast.counts.records.partitions",
-        "dpfast.noise.release.seal",
-    },  # what bounds a unit, and a threshold, before a row is read; a manifest
-    "app/cli/info.py": {"dpfast._native", "dpfast.noise.release.engine", "dpfast.noise.kernels"},
-    "app/cli/privatize.py": {"dpfast.noise.release.engine"},  # how many threads it may use
-    "counts/records/bounded_histogram.py": {
-        "dpfast.noise.mechanisms",
-        "dpfast.ledger",
-        "dpfast.counts.trees",
-    },  # its results are released
-    "counts/records/payment.py": {"dpfast.ledger", "dpfast.noise.release.seal"},  # who pays, and what is drawn then
-    "counts/records/partitions.py": {
-        "dpfast.noise.mechanisms",
-        "dpfast.ledger",
-    },  # it draws noise: the rest of records/ never does
-    "counts/trees/noise.py": {
-        "dpfast.noise.mechanisms",
-        "dpfast.noise.release.seal",
-    },  # the one part that sees private counts, with the next
-    "counts/trees/release.py": {
-        "dpfast.ledger",
-        "dpfast.noise.mechanisms",
-        "dpfast.counts.records.payment",
-        "dpfast.noise.release.blocks",
-        "dpfast.noise.release.counts",
-        "dpfast.noise.release.key",
-    },
-    "counts/trees/shape.py": {"dpfast.noise.release.columns"},
-    "noise/release/arrays.py": {"dpfast.noise.release.counts", "dpfast.noise.release.layout"},
-    "noise/release/counts.py": {"dpfast.noise.release.layout"},
-    "noise/release/digits.py": {"dpfast._native", "dpfast.privacy.exact"},
-    "noise/release/engine.py": {"dpfast._native", "dpfast.noise.release.arrays"},
-    "noise/release/blocks.py": {
-        "dpfast._native",
-        "dpfast.noise.release.arrays",
-        "dpfast.noise.release.engine",
-        "dpfast.noise.release.names",
-    },
-    "noise/release/columns.py": {"dpfast.noise.release.arrays"},
-    "noise/release/key.py": {"dpfast.noise.release.counts", "dpfast.noise.release.seal", "dpfast.noise.release.secret"},
-    "noise/release/names.py": {"dpfast.noise.release.arrays", "dpfast.noise.release.columns"},
-    "noise/release/seal.py": {
-        "dpfast._native",
-        "dpfast.noise.release.blocks",
-        "dpfast.noise.release.names",
-        "dpfast.noise.release.secret",
-        "blake3",
-    },
+    "noise": {"numpy"},
+    "noise/kernels": {"llvmlite", "numba", "numpy"},
+    "noise/random": {"numpy", "typing_extensions"},
+    "noise/release/seal.py": {"blake3", "numpy"},
+    "counts": {"numpy"},
+    "adapters": {"numpy"},
+    "adapters/arrow.py": {"numpy", "pyarrow"},
+    "adapters/pandas.py": {"numpy", "pyarrow"},
+    "adapters/smartnoise.py": {"numpy", "snsql"},
+    "adapters/tumult.py": {"numpy", "pandas", "tmlt"},
+    "engines": {"numpy", "pyarrow"},
+    "engines/dask.py": {"distributed", "numpy", "pyarrow"},
+    "engines/jobs": {"blake3", "numpy", "pyarrow"},
+    "engines/spark.py": {"numpy", "pyarrow", "pyspark"},
+    "evidence": {"numpy"},
+    "evidence/bench/peers.py": {"diffprivlib", "numpy", "opendp", "pydp", "randomgen"},
+    "evidence/selftest": {"flint", "numpy"},
+    "app/cli": {"click", "numpy"},
+    "app/pictures": {"matplotlib", "numpy"},
+    "app/tables": {"blake3", "numpy", "pyarrow"},
 }
+PUBLIC = {"__init__.py", "errors.py", "ledger", "noise/mechanisms", "privacy", "testing.py"}
+# Who sees less of the package than what lies below: all that it may import beside itself.
+SEES: dict[str, set[str]] = {
+    "_native.py": {"_dpf", "errors.py"},
+    "errors.py": set(),
+    "loading.py": {"_native.py"},
+    "paths.py": {"errors.py"},
+    "terminal.py": set(),
+    "former.py": set(),
+    "postprocess.py": {"counts/postprocess.py"},
+    "testing.py": {"noise/release/fixed_key.py"},
+    "privacy": {"errors.py"},
+    "privacy/exact": {"errors.py", "loading.py"},
+    "noise/kernels": {"loading.py", "paths.py"},
+    "noise/random": {"_native.py", "errors.py", "privacy"},
+    # Whatever of counts/ only computes from noisy counts or from names sees nothing that draws.
+    "counts/postprocess.py": {"errors.py", "privacy", "noise/release/arrays.py"},
+    "counts/trees/noisy_tree.py": {"counts/trees", "errors.py", "noise/kernels", "noise/release/arrays.py", "privacy"},
+    "counts/trees/shape.py": {"counts/trees", "errors.py", "noise/kernels", "noise/release/arrays.py", "noise/release/columns.py", "privacy"},
+    "adapters": {"__init__.py", "errors.py"},  # the public API alone
+    "adapters/arrow_capsules.py": {"__init__.py", "_native.py", "adapters", "errors.py"},  # a result may outlive Python
+    "engines": {"__init__.py", "adapters/__init__.py", "errors.py"},
+    "engines/jobs": {"__init__.py", "_native.py", "counts", "errors.py", "ledger", "noise", "paths.py", "privacy"},
+    "ledger": {"errors.py", "noise/mechanisms", "noise/release/counts.py", "noise/release/key.py", "noise/release/seal.py", "noise/release/secret.py",
+               "paths.py", "privacy"},
+    "evidence/audit": PUBLIC | {"evidence/statistics.py", "terminal.py"},
+    "evidence/bench": PUBLIC | {"paths.py", "terminal.py"},
+    "evidence/bench/curves.py": PUBLIC | {"evidence/bench", "noise/release/engine.py", "paths.py", "terminal.py"},  # what ran
+    "evidence/bench/measure.py": PUBLIC | {"_native.py", "evidence/bench", "noise/release/engine.py", "paths.py", "terminal.py"},
+    "evidence/bench/rows.py": PUBLIC | {"evidence/bench", "noise/release/engine.py", "paths.py", "terminal.py"},
+    "evidence/bench/sampler.py": PUBLIC | {"evidence", "paths.py", "terminal.py"},  # the tests that there are
+    "evidence/statistics.py": {"privacy/exact"},
+    "app/cli": PUBLIC | {"_native.py", "app", "counts/records/partitions.py", "engines/jobs", "evidence", "noise/kernels", "noise/release/arrays.py",
+                         "noise/release/engine.py", "noise/release/seal.py", "paths.py", "terminal.py"},
+    "app/pictures": PUBLIC | {"evidence/audit", "evidence/bench", "paths.py"},
+    "app/report": {"errors.py", "privacy", "terminal.py"},
+    "app/tables": {"errors.py", "noise/release/arrays.py", "noise/release/blocks.py", "paths.py"},
+}  # fmt: skip
+_TELLS = {
+    "app/cli/info.py",
+    "evidence/bench/curves.py",
+    "evidence/bench/measure.py",
+    "evidence/bench/rows.py",
+}  # what ran
+_DRAWS = {
+    "counts/records/bounded_histogram.py",
+    "counts/records/partitions.py",
+    "counts/trees/noise.py",
+    "counts/trees/release.py",
+}
+# What few may import: these, and what stands in it.
+SEEN_BY: dict[str, set[str]] = {
+    "_native.py": {"loading.py", "noise/mechanisms", "noise/random", "noise/release/blocks.py", "noise/release/digits.py", "noise/release/engine.py",
+                   "noise/release/seal.py", "adapters/arrow_capsules.py", "engines/jobs", "evidence/bench/measure.py", "evidence/selftest",
+                   "app/cli/info.py"},
+    "paths.py": {"noise/kernels", "ledger", "engines/jobs", "evidence/bench", "app"},
+    "loading.py": {"privacy/exact", "noise/kernels"},
+    "terminal.py": {"evidence", "app/cli", "app/report"},
+    "privacy/exact": {"privacy", "noise/mechanisms", "noise/release/digits.py", "evidence/audit", "evidence/selftest", "evidence/statistics.py"},
+    "noise/kernels": {"noise/mechanisms", "counts", "evidence/selftest", "app/cli/info.py"},
+    "noise/mechanisms": {"__init__.py", "ledger", "engines/jobs", "evidence", "app/cli", "app/pictures", *_DRAWS},
+    "noise/random": {"__init__.py"},
+    "noise/release": {"__init__.py", "noise/mechanisms", "ledger", "counts", "engines/jobs", "app/cli", "app/tables"},
+    "noise/release/blocks.py": {"noise/mechanisms", "noise/release/seal.py", "counts/trees/release.py", "engines/jobs", "app/tables"},
+    "noise/release/engine.py": {"noise/mechanisms", "noise/release/blocks.py", "engines/jobs", "app/cli/privatize.py", *_TELLS},
+    "noise/release/fixed_key.py": {"testing.py"},
+    "noise/release/key.py": {"__init__.py", "noise/mechanisms", "noise/release/fixed_key.py", "ledger", "counts/records", "engines/jobs", *_DRAWS},
+    "noise/release/seal.py": {"noise/mechanisms", "noise/release/key.py", "ledger", "engines/jobs", "app/cli/histogram.py", *_DRAWS},
+    "noise/release/secret.py": {"noise/mechanisms", "noise/release/fixed_key.py", "noise/release/key.py", "noise/release/seal.py", "ledger",
+                                "counts/records", "engines/jobs", *_DRAWS},
+    "ledger": {"__init__.py", "engines/jobs", "app/cli", *_DRAWS - {"counts/trees/noise.py"}},
+    "counts/postprocess.py": {"postprocess.py"},
+    "counts/trees": {"__init__.py", "counts/records/bounded_histogram.py"},
+    "counts/records": {"__init__.py", "engines/jobs", "app/cli/histogram.py"},
+    "evidence/bench/rows.py": {"evidence/bench", "app/cli"},
+    "evidence/selftest": {"evidence/bench/sampler.py", "app/cli"},
+    "app/pictures": {"app/cli"},
+    "app/tables": {"app/cli"},
+}  # fmt: skip
 # Where a module's name is computed, and so is not read here: what a user or a table names.
 COMPUTED = {
     "__init__.py",
+    "former.py",
     "adapters/__init__.py",
     "adapters/tumult.py",
     "evidence/audit/audited.py",
@@ -180,49 +182,72 @@ def modules(root: Path) -> Iterator[tuple[str, ast.Module]]:
         yield str(path.relative_to(root / "dpfast")), parsed(path.read_text())
 
 
-def imports(root: Path, tree: ast.AST) -> Iterator[str]:
-    """Every module that a tree names, wherever in it; "?" where a name is computed."""
-    yield from (alias.name for node in nodes(tree)[ast.Import] for alias in node.names)
-    for node in nodes(tree)[ast.ImportFrom]:
-        for alias in node.names:
-            name = f"{node.module}.{alias.name}"
-            place = root.joinpath(*name.split("."))
-            found = name.startswith("dpfast.") and (place.with_suffix(".py").exists() or place.is_dir())
-            yield name if found else "." * node.level + str(node.module)
-    for node in nodes(tree)[ast.Call]:
-        if called(node) in {"import_module", "__import__"}:
-            literal = node.args[0] if node.args else None
-            yield literal.value if isinstance(literal, ast.Constant) and isinstance(literal.value, str) else "?"
-        elif called(node) in {"exec", "eval"} and isinstance(node.func, ast.Name):
-            yield "?"
-
-
 def called(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
 
 
-def inside(name: str, allowed: set[str]) -> bool:
-    return name in allowed or any(name.startswith(f"{one}.") for one in allowed - {"dpfast"})
+def within(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place}/")
+
+
+def narrowest(path: str, places: Iterable[str]) -> str | None:
+    """The narrowest of the places that a path is in."""
+    return max((place for place in places if within(path, place)), key=len, default=None)
 
 
 # ---------------------------------------------------------------- rules: each yields what breaks it
 
 
 def rooms_import_what_they_may(root: Path) -> Iterator[str]:
-    for path, tree in modules(root):
-        room = path.split("/")[0]
-        if room not in ROOMS:
+    every = rooms.modules(root)
+    for path, imports in every.items():
+        if rooms.room(path) not in rooms.ROOMS:
             yield f"{path}: no such room in docs/design.md"
             continue
-        allowed = ROOMS[room] | BEYOND.get(path, set())
-        if room == "adapters":
-            allowed = allowed | {Path(path).stem}
-        for name in imports(root, tree):
+        own = {Path(path).stem} if rooms.room(path) in {"adapters", "engines"} else set()
+        libraries = own | LIBRARIES.get(narrowest(path, LIBRARIES) or "", set())
+        for name in {each.name for each in imports}:
+            to = rooms.target(name, every)
             if name == "?":
                 if path not in COMPUTED:
                     yield f"{path}: imports a name that it computes"
-            elif name.split(".")[0] not in sys.stdlib_module_names and not inside(name, allowed):
+            elif to is None:
+                if name.split(".")[0] not in {*sys.stdlib_module_names, *libraries}:
+                    yield f"{path}: may not import {name}"
+            elif to != path and not (sees(path, to) and is_seen_by(path, to)):
                 yield f"{path}: may not import {name}"
+
+
+def sees(path: str, to: str) -> bool:
+    if (place := narrowest(path, SEES)) is None:
+        return True
+    return within(to, place) or any(within(to, each) for each in SEES[place])
+
+
+def is_seen_by(path: str, to: str) -> bool:
+    if (place := narrowest(to, SEEN_BY)) is None:
+        return True
+    return within(path, place) or any(within(path, each) for each in SEEN_BY[place])
+
+
+def no_room_looks_up(root: Path) -> Iterator[str]:
+    """But the face, which hands lower rooms what finds an adapter."""
+    for path, targets in rooms.graph(root).items():
+        for to in targets:
+            upward = rooms.ROOMS.index(rooms.room(path)) > rooms.ROOMS.index(rooms.room(to))
+            if upward and (path, to) != ("__init__.py", "adapters/__init__.py"):
+                yield f"{path}: {rooms.room(path)} stands below {rooms.room(to)}, and imports {to}"
+
+
+def no_modules_import_each_other(root: Path) -> Iterator[str]:
+    """Not even late, nor for type checkers alone."""
+    yield from (f"{', '.join(circle)}: a circle of imports" for circle in rooms.circles(root))
+
+
+def the_picture_is_of_this_tree(root: Path) -> Iterator[str]:
+    page = (root / "docs" / "design.md").read_text("utf-8")
+    before, after = page.split("\n"), rooms.redrawn(page, root).split("\n")
+    yield from (f"docs/design.md: python tools/draw_rooms.py draws: {line}" for line in after if line not in before)
 
 
 def only_native_touches_the_c_module(root: Path) -> Iterator[str]:
@@ -269,18 +294,8 @@ def _over_data(node: ast.AST, function: ast.FunctionDef) -> bool:
     return False
 
 
-def the_command_line_is_imported_by_nobody(root: Path) -> Iterator[str]:
-    inner = {"__main__.py", "audit", "bench", "cli", "pictures", "report", "selftest", "tables", "terminal.py"}
-    private = {f"dpfast.{Path(name).stem}" for name in inner - {"__main__.py"}}
-    for path, tree in modules(root):
-        if path.split("/")[0] not in inner | {"jobs"} and (
-            found := [n for n in imports(root, tree) if inside(n, private)]
-        ):
-            yield f"{path}: imports {found[0]}"
-
-
 def the_reference_is_independent(root: Path) -> Iterator[str]:
-    for name in imports(root, parsed((root / "tests" / "reference.py").read_text())):
+    for name, _ in rooms.read((root / "tests" / "reference.py").read_text()):
         if name.split(".")[0] not in {*sys.stdlib_module_names, "mpmath"}:
             yield f"tests/reference.py: imports {name}"
 
@@ -328,12 +343,12 @@ def laws_link_against_nothing(root: Path) -> Iterator[str]:
 
 
 def the_table_names_every_room(root: Path) -> Iterator[str]:
-    """docs/design.md's table of imports and the one above speak of the same rooms."""
-    rows = re.findall(r"^\| (`.+?) \| .* \| .* \|$", (root / "docs" / "design.md").read_text(), re.MULTILINE)
+    """docs/design.md's tables of imports and those above speak of the same places."""
+    rows = re.findall(r"^\| (`.+?) \| .* \|$", (root / "docs" / "design.md").read_text(), re.MULTILINE)
     named = {name.rstrip("/") for row in rows for name in re.findall(r"`([\w./<>]+)`", row)}
-    for room in {*ROOMS, *BEYOND} - {"__init__.py", "__main__.py"}:
-        if room not in named and not room.startswith("adapters"):
-            yield f"docs/design.md: its table does not name {room}"
+    for place in {*LIBRARIES, *SEES, *SEEN_BY}:
+        if place not in named and not re.match(r"(adapters|engines)/(?!jobs)", place):
+            yield f"docs/design.md: its tables do not name {place}"
 
 
 def files_say_their_room(root: Path) -> Iterator[str]:
@@ -354,9 +369,11 @@ def no_property_takes_a_lock(root: Path) -> Iterator[str]:
 
 RULES: tuple[Callable[[Path], Iterator[str]], ...] = (
     rooms_import_what_they_may,
+    no_room_looks_up,
+    no_modules_import_each_other,
+    the_picture_is_of_this_tree,
     only_native_touches_the_c_module,
     mechanisms_leave_loops_over_data_to_kernels,
-    the_command_line_is_imported_by_nobody,
     the_reference_is_independent,
     c_files_have_a_room,
     c_files_ask_what_they_may,
@@ -376,19 +393,36 @@ def test_the_house_keeps_its_rules(rule: Callable[[Path], Iterator[str]]) -> Non
 
 END, START = "end", "start"
 PLANTED = (
-    (rooms_import_what_they_may, "dpfast/evidence/bench/report.py", END, "from dpfast import _native; from dpfast.noise import kernels"),
-    (rooms_import_what_they_may, "dpfast/evidence/bench/report.py", END, "def _x(): from dpfast.app.pictures import bench"),
+    (rooms_import_what_they_may, "dpfast/evidence/bench/report.py", END, "from dpfast import _native"),
+    (no_room_looks_up, "dpfast/evidence/bench/report.py", END, "def _x(): from dpfast.app.pictures import bench"),
+    (rooms_import_what_they_may, "dpfast/evidence/bench/report.py", END, "from dpfast.noise import kernels"),
     (rooms_import_what_they_may, "dpfast/evidence/bench/curves.py", END, "import rich"),
-    (rooms_import_what_they_may, "dpfast/evidence/bench/measure.py", END, "import dpfast.app.cli.bench"),
+    (no_room_looks_up, "dpfast/evidence/bench/measure.py", END, "import dpfast.app.cli.bench"),
     (rooms_import_what_they_may, "dpfast/app/pictures/bench.py", END, "from dpfast.evidence.bench.rows import Arrays"),
-    (rooms_import_what_they_may, "dpfast/noise/release/key.py", END, "def _x(): import dpfast.evidence.audit"),
+    (no_room_looks_up, "dpfast/noise/release/key.py", END, "def _x(): import dpfast.evidence.audit"),
     (rooms_import_what_they_may, "dpfast/privacy/meaning.py", END, "import numba"),
     (rooms_import_what_they_may, "dpfast/counts/trees/noisy_tree.py", END, "from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace"),
     (rooms_import_what_they_may, "dpfast/evidence/statistics.py", END, "from dpfast import DiscreteLaplace"),
+    (rooms_import_what_they_may, "dpfast/privacy/meaning.py", END, "def _x(): from dpfast import _native"),
+    (rooms_import_what_they_may, "dpfast/privacy/exact/balls.py", END, "from dpfast.privacy import parameters"),
+    (rooms_import_what_they_may, "dpfast/noise/kernels/respond.py", END, "from dpfast import errors"),
+    (rooms_import_what_they_may, "dpfast/adapters/opacus.py", END, "from dpfast.noise.mechanisms.laws import LAWS"),
+    (rooms_import_what_they_may, "dpfast/adapters/opacus.py", END, "from dpfast.privacy import parameters"),
+    (rooms_import_what_they_may, "dpfast/engines/jobs/plan.py", END, "from dpfast.engines import dask"),
+    (rooms_import_what_they_may, "dpfast/counts/records/places.py", END, "from dpfast.noise.mechanisms.laws import LAWS"),
+    (rooms_import_what_they_may, "dpfast/app/tables/rows.py", END, "from dpfast.noise.release import key"),
+    (no_room_looks_up, "dpfast/errors.py", END, "def _x(): from dpfast.privacy import parameters"),
+    (no_room_looks_up, "dpfast/privacy/port.py", END, "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from dpfast.adapters import opendp"),
+    (no_room_looks_up, "dpfast/counts/trees/shape.py", END, "import dpfast"),
+    (no_modules_import_each_other, "dpfast/privacy/exact/balls.py", END, "def _x(): from dpfast.privacy.exact import gaussian"),
+    (no_modules_import_each_other, "dpfast/noise/mechanisms/real.py", END,
+     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from dpfast.noise.mechanisms import laws"),
+    (the_picture_is_of_this_tree, "dpfast/ledger/ledger.py", END, "def _x(): from dpfast.counts import postprocess"),
+    (the_picture_is_of_this_tree, "dpfast/ledger/vault.py", END, ""),
     (no_property_takes_a_lock, "dpfast/counts/trees/noisy_tree.py", END, "from functools import cached_property"),
     (no_property_takes_a_lock, "dpfast/noise/release/arrays.py", END, "def _x(functools): return functools.cached_property"),
-    (rooms_import_what_they_may, "dpfast/evidence/audit/law.py", END, "from dpfast.app.pictures import audit"),
-    (rooms_import_what_they_may, "dpfast/noise/release/arrays.py", END, "from dpfast import DiscreteLaplace"),
+    (no_room_looks_up, "dpfast/evidence/audit/law.py", END, "from dpfast.app.pictures import audit"),
+    (no_room_looks_up, "dpfast/noise/release/arrays.py", END, "from dpfast import DiscreteLaplace"),
     (rooms_import_what_they_may, "dpfast/noise/release/arrays.py", END, "from . import engine"),
     (rooms_import_what_they_may, "dpfast/privacy/exact/balls.py", END, "from importlib import import_module\nimport_module('numpy')"),
     (rooms_import_what_they_may, "dpfast/privacy/exact/balls.py", END, "import importlib\nimportlib.import_module('num' + 'py')"),
@@ -406,8 +440,8 @@ PLANTED = (
     (mechanisms_leave_loops_over_data_to_kernels, "dpfast/noise/mechanisms/laplace.py", END, "def _slow(counts):\n    return [c + 1 for c in counts]"),
     (mechanisms_leave_loops_over_data_to_kernels, "dpfast/noise/mechanisms/laplace.py", END,
      "def _slow(counts):\n    i = 0\n    while i < len(counts):\n        i += 1"),
-    (the_command_line_is_imported_by_nobody, "dpfast/noise/release/engine.py", END, "def _x(): from dpfast.app import pictures"),
-    (the_command_line_is_imported_by_nobody, "dpfast/ledger/table.py", END, "def _x(): from dpfast import terminal"),
+    (no_room_looks_up, "dpfast/noise/release/engine.py", END, "def _x(): from dpfast.app import pictures"),
+    (rooms_import_what_they_may, "dpfast/ledger/table.py", END, "def _x(): from dpfast import terminal"),
     (rooms_import_what_they_may, "dpfast/terminal.py", END, "import dpfast"),
     (the_reference_is_independent, "tests/reference.py", END, "import dpfast"),
     (the_reference_is_independent, "tests/reference.py", END, "import scipy"),
@@ -424,7 +458,7 @@ PLANTED = (
     (c_files_ask_what_they_may, "csrc/normal.h", START, "#include <stdlib.h>"),
     (laws_link_against_nothing, "csrc/gaussian.h", END, "double sin(double); double dpf_x(double a) { return sin(a); }"),
     pytest.param(laws_link_against_nothing, "csrc/stream.h", END, "long time(long *); long dpf_x(void) { return time(0); }", marks=pytest.mark.slow),
-    (the_table_names_every_room, "docs/design.md", "`counts/records/`", ""),
+    (the_table_names_every_room, "docs/design.md", "`noise/kernels`", ""),
     (files_say_their_room, "dpfast/privacy/utils.py", END, ""),
     (files_say_their_room, "tests/noise/helpers.py", END, ""),
 )  # fmt: skip
