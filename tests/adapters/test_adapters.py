@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from itertools import accumulate
-from pathlib import Path
 from typing import Never
 
 import pytest
@@ -21,7 +20,11 @@ from places import ROOT, every_test_file
 import dpfast
 from dpfast import ParameterError, adapters
 
-ADAPTERS = sorted(p.stem for p in Path(adapters.__file__).parent.glob("[a-z]*.py"))
+ADAPTERS = {
+    f"dpfast.{room}.{path.stem}"
+    for room in ("adapters", "engines")
+    for path in (ROOT / "dpfast" / room).glob("[a-z]*.py")
+}
 PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 
 
@@ -45,7 +48,7 @@ def test_importing_dpfast_imports_no_adapter() -> None:
         }
         & loaded
     )
-    assert not any(name.startswith("dpfast.adapters.") for name in loaded)
+    assert not any(name.startswith(("dpfast.adapters.", "dpfast.engines")) for name in loaded)
 
 
 def test_an_adapter_is_an_attribute_that_comes_at_its_first_use() -> None:
@@ -172,24 +175,31 @@ LIBRARIES = {
 }
 
 
+ENGINES = {"dask": "dask", "duckdb": "duckdb", "polars_lazy": "polars", "spark": "spark"}  # Polars has frames, too
+
+
+def module(name: str) -> str:
+    return f"dpfast.engines.{ENGINES[name]}" if name in ENGINES else f"dpfast.adapters.{name}"
+
+
 def test_every_adapter_but_that_of_a_protocol_is_of_a_library() -> None:
     """DLPack and Arrow's capsules are protocols."""
-    assert set(ADAPTERS) == {*LIBRARIES, "arrow_capsules", "dlpack"}
+    assert {module(name) for name in (*LIBRARIES, "arrow_capsules", "dlpack")} == ADAPTERS
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 @pytest.mark.parametrize("there", [None, types.ModuleType("planted")], ids=["absent", "untested"])
 def test_an_adapter_without_its_library_names_the_extra(name, there, monkeypatch) -> None:
     """Absent or untested; the extra is one of pyproject.toml that asks for that library."""
-    module, package, extra = LIBRARIES[name]
-    for part in accumulate(module.split("."), "{}.{}".format):
+    library, package, extra = LIBRARIES[name]
+    for part in accumulate(library.split("."), "{}.{}".format):
         monkeypatch.setitem(sys.modules, part, there)
     monkeypatch.setattr(metadata, "version", lambda _: "0.0.1")
-    monkeypatch.delitem(sys.modules, f"dpfast.adapters.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, module(name), raising=False)
     says = f"{package} is not installed" if there is None else rf"dpfast's adapter takes {package} .* and found 0\.0\.1"
     other = "" if there is None else "; dpfast.adapters.allow_untested() takes it all the same"
     with pytest.raises(ImportError, match=rf"^{says}: pip install 'dpfast\[{extra}\]'{re.escape(other)}$"):
-        import_module(f"dpfast.adapters.{name}")
+        import_module(module(name))
     extras = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert re.search(rf'^{extra} = \["{package}[=>]', extras, re.MULTILINE)
 

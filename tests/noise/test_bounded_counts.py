@@ -215,11 +215,11 @@ DOORS: dict[str, Callable[[Any, Sensitivity, Path], Any]] = {
 NO_DOORS = {
     "_native.py": "inside a release",
     "adapters/": "columns go through the mechanism's release",
-    "engines/jobs/": "counts lie in files, whose job has a sensitivity of its own",
+    "engines/": "counts lie in files, whose job has a sensitivity of its own",
     "noise/mechanisms/integer.py": "for type checkers",
     "noise/mechanisms/noise_source.py": "for type checkers",
     "noise/mechanisms/real.py": "for type checkers",
-    "postprocess.py": "what is noisy",
+    "counts/postprocess.py": "what is noisy",
     "counts/records/bounded_histogram.py": "rows",
     "counts/records/fixed_point.py": "rows",
     "counts/records/partitions.py of": "inside thresholded",
