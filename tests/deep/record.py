@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -48,7 +49,10 @@ def module(name: str) -> ModuleType:
 
 
 def git(*arguments: str, root: Path = ROOT) -> str:
-    return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+    """What git says of this tree, even where a hook or a rebase of another one names its folder."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def commit(root: Path = ROOT) -> str:

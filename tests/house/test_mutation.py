@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from deep import mutation
+from deep.record import git
 from mutation.drawn import sites
 from mutation.mutant import Mutant
 from mutation.runner import FAST, SLOW, baseline, listed, stale, survivors
@@ -32,7 +32,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "tests" / "test_adding.py").write_text(
         "from adding import add\ndef test_zero(): assert add(0, 0) == 0\ndef test_two(): assert add(1, 1) == 2\n"
     )
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    git("init", "-q", root=tmp_path)
     return tmp_path
 
 

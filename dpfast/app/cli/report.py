@@ -20,6 +20,7 @@ from dpfast.app.cli.options import Mechanism, half_width, together
 from dpfast.app.report.facts import Cell, Facts, Noisy
 from dpfast.app.report.page import page
 from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.paths import atomic_write, check
 
 if TYPE_CHECKING:
     from dpfast.paths import Found
