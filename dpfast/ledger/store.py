@@ -35,6 +35,7 @@ from dpfast.ledger.head import Head
 from dpfast.ledger.lock import MARK, PAUSE, held, using
 from dpfast.ledger.table import Entry
 from dpfast.noise.release.secret import encode
+from dpfast.paths import flush
 from dpfast.privacy import formatting
 
 if TYPE_CHECKING:
@@ -524,23 +525,15 @@ def _appearing(path: Path, group: int | None = None) -> Iterator[Path]:
                 os.chown(made, -1, group)
                 made.chmod(0o660)
             yield made
-            _flush(made)
+            flush(made)
             with held(path, PATIENCE, like=made):  # so that nobody sees it under two names
                 path.hardlink_to(made)  # which, unlike a rename, never replaces what is there
                 made.unlink()
-            _flush(path.parent)
+            flush(path.parent)
     except FileExistsError:
         raise LedgerError(f"{path} exists") from None
     except OSError as error:
         raise LedgerError(f"cannot make a ledger at {path}: {error.strerror or 'failed'}") from None
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def insert(connection: Connection, table: str, before: bytes, *row: Any) -> bytes:
