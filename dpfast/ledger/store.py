@@ -75,13 +75,20 @@ _TABLES = {
     "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {_TOTALS}, head BLOB NOT NULL, "
     "digest BLOB NOT NULL",
 }
+
+
+def statements(tables: dict[str, str], *free: tuple[str, str]) -> list[str]:
+    """The statements that make tables, which are only added to but for what is free."""
+    return [f"CREATE TABLE {name} ({columns})" for name, columns in tables.items()] + [
+        f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
+        for name in tables
+        for verb in ("UPDATE", "DELETE")
+        if (name, verb) not in free
+    ]
+
+
 # The file repeats these statements to the letter, table names too; only the checkpoint changes.
-SCHEMA = [f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()] + [
-    f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
-    for name in _TABLES
-    for verb in ("UPDATE", "DELETE")
-    if (name, verb) != ("checkpoint", "UPDATE")
-]
+SCHEMA = statements(_TABLES, ("checkpoint", "UPDATE"))
 TABLES = {(statement,) for statement in SCHEMA}
 
 
