@@ -36,7 +36,7 @@ def _listed(name_of: Callable[[int], Any], first: int) -> dict[int, str]:
     return {number: ffi.string(name).decode() for number, name in enumerate(names, first)}
 
 
-LAWS: dict[str, int] = {name: number for number, name in _listed(lib.dpf_law_name, 1).items()}
+LAW_NUMBERS: dict[str, int] = {name: number for number, name in _listed(lib.dpf_law_name, 1).items()}
 PORTABLE: int = lib.DPF_PORTABLE
 # The instruction sets that the library has code for, by number, and those that this machine runs.
 ISA_NAMES: dict[int, str] = _listed(lib.dpf_isa_name, 0)
@@ -243,7 +243,7 @@ class Plan:
     def __init__(self, law: str, *, table: np.ndarray | None = None, **fields: Any) -> None:
         """Arrays (table int16, thresholds uint64, guide uint16) are kept: the plan points there."""
         self._plan = ffi.new("dpf_plan *")
-        self._plan.law = LAWS[law]
+        self._plan.law = LAW_NUMBERS[law]
         self._kept = []
         for name, value in {**fields, "table": table}.items():
             place, held = getattr(self._plan, _BLOCKS[name]) if name in _BLOCKS else self._plan, value
@@ -263,7 +263,7 @@ class Plan:
         )
         made = bytes(ffi.buffer(self._plan))
         if all(bytes(ffi.buffer(ffi.addressof(row, "plan"))) != made for row in known):
-            law = next(name for name, number in LAWS.items() if number == self._plan.law)
+            law = next(name for name, number in LAW_NUMBERS.items() if number == self._plan.law)
             raise SelfCheckError(
                 f"on this machine the constants of a known {law} plan come out otherwise, so dpfast draws nothing by "
                 "this law; install python-flint and NumPy again, and if that does not help, report it"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths: who else may change where one leads to, and files that appear whole or not at all.
+"""Paths: what one names, who else may change it, and files that appear whole or not at all.
 
 Whoever may write to a folder may put another file in the place of any file in it, whatever the mode
 of that file, and may rename a folder that lies in it. A sticky folder, such as /tmp, lets only the
@@ -23,7 +23,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
-from dpfast.errors import DpfastError, FileError
+from dpfast.errors import DpfastError, DTypeError, FileError, ParameterError
 
 MOST_LINKS = 40  # on one path, as Linux has it
 ACCESS_LIST = "system.posix_acl_access"  # the attribute that Linux keeps it in
@@ -32,6 +32,21 @@ CHUNK = 1 << 20  # bytes that are compared at a time
 
 Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]
 Same: TypeAlias = "Callable[[IO[bytes], IO[bytes]], bool]"
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """The file that an argument `path` names, whatever a chdir changes.
+
+    Raises: DTypeError, ParameterError.
+    """
+    try:
+        name = os.fsdecode(path)
+    except TypeError:
+        raise DTypeError(f"path must name a file, not be {type(path).__name__}") from None
+    if "\0" in name:
+        raise ParameterError("path must be without null characters")
+    return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links
+
 
 # ------------------------------------------------------------------ who else may change them
 
@@ -157,7 +172,7 @@ def atomic_write(
                 _place(file, path, found=found, same=same)
             else:
                 _place_both(file, path, record.encode(), beside, found=found)
-            _sync_directory(path.parent)
+            flush(path.parent)
     except DpfastError:
         raise
     except OSError as error:
@@ -345,8 +360,20 @@ def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
         raise FileError(f"{path} exists{why}; --force would replace it")
 
 
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
+def make(path: Path, content: bytes) -> None:
+    """Make a file for its owner alone, over nothing; it is on the disk then. Raises: OSError."""
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        while content:  # no buffer: a secret is not copied
+            content = content[os.write(handle, content) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk. Raises: OSError."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

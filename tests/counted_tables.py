@@ -275,10 +275,8 @@ class OutOfCore:
     def grouped(self, rows: Any, home: Path, engine: Any = None) -> Path:
         """A release of the engine's own counts of rows, by the public keys below 50."""
         name = "grouped" if engine is None else "planted"
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(self.dp, self.engine, engine or getattr(self.dp, self.engine))
-            released(self.dp, self.group_by(rows), home, "a", stage=home / name, to=home / f"{name} out",
-                     ledger=None, key=key_of(home, name))  # fmt: skip
+        where = {"stage": home / name, "to": home / f"{name} out"}
+        released(engine or self.dp, self.group_by(rows), home, "a", ledger=None, key=key_of(home, name), **where)
         return home / f"{name} out"
 
     def group_by(self, rows: Any) -> Any:

@@ -52,7 +52,7 @@ fixed_point_steps, fixed_point_kernel = fixed_point.on_grid, fixed_point._sum
 
 ISAS = _native.ISAS
 ISA_NAMES = _native.ISA_NAMES
-LAWS = set(_native.LAWS)  # that C has
+LAWS = set(_native.LAW_NUMBERS)  # that C has
 
 # ---------------------------------------------------------- what a mechanism keeps: functions of it
 

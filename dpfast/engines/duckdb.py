@@ -11,23 +11,24 @@ And of a relation of exact counts by public key, as a relation:
     noisy = dp.release(cities, mechanism, by="city", column="people", key=key, ledger=ledger,
                        stage="private/cities", to="public/cities")
 
-There is no SQL function that adds noise to a value: docs/engines.md says why.
+Rows are a relation, whose query runs once; DuckDB sorts. What comes back is of the same connection,
+which must be one that may read Arrow tables of this process. No SQL function adds noise to a value:
+docs/engines.md says why.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from dpfast import DTypeError, ParameterError, ReleaseKey
+from dpfast import DTypeError, ParameterError
 from dpfast.adapters import library
 from dpfast.engines import jobs
 from dpfast.engines.jobs.keys import alike
@@ -35,57 +36,11 @@ from dpfast.engines.jobs.tasks import quiet
 
 duckdb = library("duckdb", "duckdb", ">=1.4")
 
+__all__ = ["Relations", "bounded_counts", "counted", "release", "verify"]
 ROWS = 1 << 18  # in a batch
 
 
-def bounded_counts(rows: Any, *, shards: int = 64, **terms: Any) -> jobs.Counts:
-    """`dpfast.engines.jobs.bounded_counts` of a relation, whose query runs once.
-
-    shards: in how many parts units are counted. A part must fit the memory, some 60 bytes a row; it
-        changes no result.
-    """
-    return jobs.bounded_counts(rows, engine=Relations(shards), **terms)
-
-
-def counted(rows: Any, **terms: Any) -> jobs.Counts:
-    """`dpfast.engines.jobs.counted` of a relation, whose query runs once; DuckDB sorts."""
-    return jobs.counted(rows, engine=Relations(), **terms)
-
-
-def release(
-    counts: Any,
-    mechanism: Any,
-    *,
-    key: ReleaseKey,
-    to: str | os.PathLike[str],
-    ledger: Any,
-    resume: bool = False,
-    **table: Any,
-) -> Any:
-    """`dpfast.engines.jobs.release` of Counts; or of a relation of exact counts, as a relation.
-
-    table: of a relation `by`, `column` and `stage`, as of `counted`. What comes back reads the
-        files in `to`, a local folder, and is of the same connection, which must be one that may
-        read Arrow tables of this process.
-    """
-    how = {"key": key, "to": to, "ledger": ledger, "resume": resume}
-    if isinstance(counts, jobs.Counts):
-        return jobs.release(counts, mechanism, **how, **table)
-    engine = Relations()
-    engine.schema(counts)
-    _must_read_arrow(counts)
-    files = jobs.release_table(counts, mechanism, engine=engine, **how, **table)
-    return _beside(counts, ds.dataset(files, format="parquet", filesystem=fs.LocalFileSystem()))
-
-
-def verify(to: str | os.PathLike[str], counts: Any, mechanism: Any, *, key: ReleaseKey, **table: Any) -> None:
-    """`dpfast.engines.jobs.verify`. counts, table: as of `release`."""
-    if not isinstance(counts, jobs.Counts):
-        counts, table = counted(counts, key=key, **table), {}
-    jobs.verify(to, counts, mechanism, key=key, **table)
-
-
-class Relations(jobs.OutOfCore):
+class Relations(jobs.Tables):
     """The engine: this process, with rows that come from a relation in batches."""
 
     def schema(self, rows: Any) -> pa.Schema:
@@ -113,6 +68,16 @@ class Relations(jobs.OutOfCore):
         order = ", ".join(f"{each} ASC NULLS FIRST" for each in of.values())
         _files_alike(rows, columns)
         return _read(rows, columns, order)
+
+    def reader(self, rows: Any) -> Callable[[list[str]], Any]:
+        """Raises: what schema does; ParameterError (of a connection that may not read Arrow)."""
+        self.schema(rows)
+        _must_read_arrow(rows)
+        return lambda files: _beside(rows, ds.dataset(files, format="parquet", filesystem=fs.LocalFileSystem()))
+
+
+bounded_counts, counted = Relations.bounded_counts, Relations.counted
+release, verify = Relations.release, Relations.verify
 
 
 def _beside(rows: Any, dpfast_released: Any) -> Any:  # noqa: ARG001  the query names it

@@ -11,19 +11,20 @@ And of a lazy frame of exact counts by public key, as a lazy frame:
     noisy = cities.pipe(dp.release, mechanism, by="city", column="people", key=key, ledger=ledger,
                         stage="private/cities", to="public/cities")
 
-The release is made by the call, once; to collect what comes back reads its files.
+Rows are a lazy frame, or a frame, which is evaluated once; Polars sorts, in memory. The release is
+made by the call, once; to collect what comes back reads its files.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from dpfast import DTypeError, ReleaseKey
+from dpfast import DTypeError
 from dpfast.adapters import library
 from dpfast.engines import jobs
 from dpfast.engines.jobs.keys import mixed
@@ -31,53 +32,12 @@ from dpfast.engines.jobs.tasks import quiet
 
 pl = library("polars", "polars", ">=1.36")
 
+__all__ = ["LazyFrames", "bounded_counts", "counted", "release", "verify"]
 ROWS = 1 << 18  # in a batch
 TWO_TYPES = re.compile(r"data type mismatch for column (.*): incoming: (\w+)(?:\(.*\))? != target: (\w+)", re.DOTALL)
 
 
-def bounded_counts(rows: Any, *, shards: int = 64, **terms: Any) -> jobs.Counts:
-    """`dpfast.engines.jobs.bounded_counts` of a lazy frame, or a frame, which is evaluated once.
-
-    shards: in how many parts units are counted. A part must fit the memory, some 60 bytes a row; it
-        changes no result.
-    """
-    return jobs.bounded_counts(rows, engine=LazyFrames(shards), **terms)
-
-
-def counted(rows: Any, **terms: Any) -> jobs.Counts:
-    """`dpfast.engines.jobs.counted` of a lazy frame, or a frame; Polars sorts, in memory."""
-    return jobs.counted(rows, engine=LazyFrames(), **terms)
-
-
-def release(
-    counts: Any,
-    mechanism: Any,
-    *,
-    key: ReleaseKey,
-    to: str | os.PathLike[str],
-    ledger: Any,
-    resume: bool = False,
-    **table: Any,
-) -> Any:
-    """`dpfast.engines.jobs.release` of Counts; or of a lazy frame of exact counts, as a lazy frame.
-
-    table: of a lazy frame `by`, `column` and `stage`, as of `counted`. What comes back reads the
-        files in `to`, a local folder.
-    """
-    how = {"key": key, "to": to, "ledger": ledger, "resume": resume}
-    if isinstance(counts, jobs.Counts):
-        return jobs.release(counts, mechanism, **how, **table)
-    return pl.scan_parquet(jobs.release_table(counts, mechanism, engine=LazyFrames(), **how, **table), glob=False)
-
-
-def verify(to: str | os.PathLike[str], counts: Any, mechanism: Any, *, key: ReleaseKey, **table: Any) -> None:
-    """`dpfast.engines.jobs.verify`. counts, table: as of `release`."""
-    if not isinstance(counts, jobs.Counts):
-        counts, table = counted(counts, key=key, **table), {}
-    jobs.verify(to, counts, mechanism, key=key, **table)
-
-
-class LazyFrames(jobs.OutOfCore):
+class LazyFrames(jobs.Tables):
     """The engine: this process, with rows that come from Polars' streaming engine in batches."""
 
     def schema(self, rows: Any) -> pa.Schema:
@@ -95,6 +55,13 @@ class LazyFrames(jobs.OutOfCore):
         texts = pl.selectors.by_name(*columns) & (pl.selectors.categorical() | pl.selectors.enum())
         found = rows.lazy().select(names).with_columns(texts.cast(pl.String))
         return _read(found.sort(pl.selectors.by_name(*columns[:keys])), keep_order=True)
+
+    def reader(self, rows: Any) -> Callable[[list[str]], Any]:  # noqa: ARG002  any lazy frame reads files
+        return partial(pl.scan_parquet, glob=False)
+
+
+bounded_counts, counted = LazyFrames.bounded_counts, LazyFrames.counted
+release, verify = LazyFrames.release, LazyFrames.verify
 
 
 def _read(rows: Any, *, keep_order: bool) -> Iterator[pa.Table]:

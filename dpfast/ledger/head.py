@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from dpfast.errors import FileError, LedgerError, caller
 from dpfast.noise.release.key import KeyFile
 from dpfast.noise.release.secret import Labelled, encode
+from dpfast.paths import make
 
 KEPT = 32  # heads a ledger: the last one that a restored copy has tells how much it lacks at most
 LONGEST = 2**26  # bytes; heads of a ledger take 0.4 MB at most, for a sum has at most 4,096 letters (store.exact)
@@ -118,10 +119,7 @@ def _write(key: KeyFile, found: dict[str, Sequence[Any]]) -> None:
     made = name.with_name(f"{name.name}.new")
     made.unlink(missing_ok=True)  # what a killed process left: writers take turns
     try:
-        with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123
-            file.write(written)
-            file.flush()
-            os.fsync(file.fileno())
+        make(made, written)
         made.replace(name)
     finally:
         made.unlink(missing_ok=True)

@@ -40,6 +40,7 @@ from dpfast.noise.release.seal import (
     records,
 )
 from dpfast.noise.release.secret import ID_LENGTH, Labelled, encode
+from dpfast.paths import absolute
 from dpfast.privacy import gaussian, parameters
 from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
@@ -109,7 +110,7 @@ class Ledger:
         create: bool = False,
         shared_with: str | int | None = None,
     ) -> None:
-        file, group = _file(path), _group_of(shared_with)
+        file, group = absolute(path), _group_of(shared_with)
         given = {
             "dataset": None if dataset is None else _text("dataset", dataset),
             "adjacency": None if adjacency is None else parameters.adjacency(adjacency),
@@ -485,7 +486,7 @@ class Ledger:
         >>> backup.budget.epsilon
         Fraction(1, 1)
         """
-        file = _file(path)
+        file = absolute(path)
         self._store.copy(file)
         return Ledger(file)
 
@@ -505,7 +506,7 @@ class Ledger:
         """
         from dpfast.ledger.upgrade import upgrade
 
-        file = _file(path)
+        file = absolute(path)
         upgrade(file, _group_of(shared_with))
         return cls(file, shared_with=shared_with)
 
@@ -612,16 +613,6 @@ def _continued(label: str, key: str, resume: bool, found: Reserved) -> str:
             f"{another(label)}. What a lost key has sealed cannot be continued"
         )
     return where
-
-
-def _file(path: str | os.PathLike[str]) -> Path:
-    try:
-        name = os.fsdecode(path)
-    except TypeError:
-        raise DTypeError(f"path must name a file, not be {type(path).__name__}") from None
-    if "\0" in name:
-        raise ParameterError("path must be without null characters")
-    return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
 
 
 def _group_of(shared_with: str | int | None) -> int | None:

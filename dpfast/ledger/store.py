@@ -35,6 +35,7 @@ from dpfast.ledger.head import Head
 from dpfast.ledger.lock import MARK, PAUSE, held, using
 from dpfast.ledger.table import Entry
 from dpfast.noise.release.secret import encode
+from dpfast.paths import flush
 from dpfast.privacy import formatting
 
 if TYPE_CHECKING:
@@ -74,13 +75,20 @@ _TABLES = {
     "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {_TOTALS}, head BLOB NOT NULL, "
     "digest BLOB NOT NULL",
 }
+
+
+def statements(tables: dict[str, str], *free: tuple[str, str]) -> list[str]:
+    """The statements that make tables, which are only added to but for what is free."""
+    return [f"CREATE TABLE {name} ({columns})" for name, columns in tables.items()] + [
+        f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
+        for name in tables
+        for verb in ("UPDATE", "DELETE")
+        if (name, verb) not in free
+    ]
+
+
 # The file repeats these statements to the letter, table names too; only the checkpoint changes.
-SCHEMA = [f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()] + [
-    f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
-    for name in _TABLES
-    for verb in ("UPDATE", "DELETE")
-    if (name, verb) != ("checkpoint", "UPDATE")
-]
+SCHEMA = statements(_TABLES, ("checkpoint", "UPDATE"))
 TABLES = {(statement,) for statement in SCHEMA}
 
 
@@ -524,23 +532,15 @@ def _appearing(path: Path, group: int | None = None) -> Iterator[Path]:
                 os.chown(made, -1, group)
                 made.chmod(0o660)
             yield made
-            _flush(made)
+            flush(made)
             with held(path, PATIENCE, like=made):  # so that nobody sees it under two names
                 path.hardlink_to(made)  # which, unlike a rename, never replaces what is there
                 made.unlink()
-            _flush(path.parent)
+            flush(path.parent)
     except FileExistsError:
         raise LedgerError(f"{path} exists") from None
     except OSError as error:
         raise LedgerError(f"cannot make a ledger at {path}: {error.strerror or 'failed'}") from None
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def insert(connection: Connection, table: str, before: bytes, *row: Any) -> bytes:

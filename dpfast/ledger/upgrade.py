@@ -127,8 +127,7 @@ class Format2:
             "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {totals}, head BLOB NOT NULL, "
             "digest BLOB NOT NULL",
         }
-        free = {("checkpoint", "UPDATE")}
-        return [*_made(tables, free)]
+        return store.statements(tables, ("checkpoint", "UPDATE"))
 
     def terms(self, path: Path, row: Sequence[Any]) -> tuple[Terms, bytes]:
         dataset, adjacency, unit, *budget, identity, _ = row
@@ -184,17 +183,7 @@ def _schema(accounting: tuple[str, ...]) -> list[str]:
         "parts": "number INTEGER, begin INTEGER, size INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, "
         "PRIMARY KEY (number, begin)",
     }
-    return [*_made(tables, set())]
-
-
-def _made(tables: dict[str, str], free: set[tuple[str, str]]) -> Iterator[str]:
-    """The statements that make tables, which are only added to but for what is free."""
-    for name, columns in tables.items():
-        yield f"CREATE TABLE {name} ({columns})"
-    for name in tables:
-        for verb in ("UPDATE", "DELETE"):
-            if (name, verb) not in free:
-                yield f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
+    return store.statements(tables)
 
 
 def _checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:

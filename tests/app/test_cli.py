@@ -43,7 +43,7 @@ from fresh import python
 
 import dpfast
 from dpfast.app.cli import commands, main
-from dpfast.app.cli.options import LAWS
+from dpfast.app.cli.options import MECHANISMS
 from dpfast.app.tables import array_file, arrow_file
 
 # privatize
@@ -404,7 +404,7 @@ def test_memory_stays_flat_while_the_file_grows(tmp_path, end) -> None:
 def test_every_mechanism_noises_a_file(tmp_path, capsys, name, end) -> None:
     """The spread is the law's, real results are on the grid, the record is the mechanism's."""
     options, mechanism = NAMED[name][0], NAMED[name][1]()
-    real = LAWS[name].real
+    real = MECHANISMS[name].real
     cells = np.arange(5000) * (8.25 if real else 8)
     assert privatize(tmp_path, "--mechanism", name, *options, cells=cells, end=end) == 0
     noisy, about = load(tmp_path / f"out{end}", "value" if real else "count")

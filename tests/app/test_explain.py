@@ -19,7 +19,7 @@ from matplotlib.image import imread
 
 import dpfast
 from dpfast.app.cli import main
-from dpfast.app.cli.options import LAWS
+from dpfast.app.cli.options import MECHANISMS
 from dpfast.app.pictures import mechanisms as pictures
 from dpfast.privacy import meaning
 from dpfast.privacy.belief import posterior
@@ -52,7 +52,7 @@ def test_explain_says_what_every_mechanism_says(capsys, name) -> None:
         assert widths["all_cells"] == mechanism.interval(Fraction(confidence), cells=1000)
     for words in ("mechanism, ", "standard deviation", "all 1,000 cells", facts["meaning"]):
         assert words in text
-    assert ("granularity 2**" in text) == LAWS[name].real
+    assert ("granularity 2**" in text) == MECHANISMS[name].real
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ import dpfast
 from dpfast import paths
 from dpfast.app.cli import main
 from dpfast.app.cli import report as cli_report
-from dpfast.app.cli.options import LAWS
+from dpfast.app.cli.options import MECHANISMS
 from dpfast.app.report import pictures, style
 from dpfast.app.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
 from dpfast.app.report.markup import MINUS, ends, number, text
@@ -165,7 +165,7 @@ def test_a_page_of_facts_is_whole() -> None:
         assert words in said
 
 
-@pytest.mark.parametrize("name", [*LAWS])
+@pytest.mark.parametrize("name", [*MECHANISMS])
 def test_every_mechanism_has_a_page(tmp_path, name) -> None:
     own = {
         "discrete-laplace": ["--epsilon", "0.5", "--sensitivity", "1"],
@@ -174,7 +174,7 @@ def test_every_mechanism_has_a_page(tmp_path, name) -> None:
         "discrete-gaussian": ["--rho", "0.1", "--l0", "2", "--linf", "1"],
         "gaussian": ["--epsilon", "0.5", "--delta", "1e-6", "--l0", "2", "--linf", "1"],
     }[name]
-    cells = np.arange(6) if LAWS[name].real is False else np.linspace(-1.5, 800.25, 6)
+    cells = np.arange(6) if MECHANISMS[name].real is False else np.linspace(-1.5, 800.25, 6)
     store(pa.table({"a": cells, "b": cells}), tmp_path / "in.parquet")
     report = tmp_path / "out.html"
     said = ["privatize", tmp_path / "in.parquet", tmp_path / "out.parquet", "--column", "a", "--column", "b"]

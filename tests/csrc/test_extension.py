@@ -125,7 +125,7 @@ def test_every_list_of_laws_has_the_planted_law(grown: Grown) -> None:
         import numpy as np
         from dpfast import FourPoints, noise_source
         from dpfast.evidence import audit, selftest
-        from dpfast.app.cli.options import LAWS
+        from dpfast.app.cli.options import MECHANISMS
         from dpfast.noise.mechanisms.laws import own_laws
 
         check = next(each for each in selftest.CHECKS if each.name == "noise four_points")
@@ -136,7 +136,7 @@ def test_every_list_of_laws_has_the_planted_law(grown: Grown) -> None:
             return audit.law(lambda count, n: FourPoints(3 + off).release(np.full(n, int(count))), law, n=40_000).found
 
         print(json.dumps({
-            "registry": [*own_laws()], "options": [*LAWS], "source": noise_source("four_points", 2).scale,
+            "registry": [*own_laws()], "options": [*MECHANISMS], "source": noise_source("four_points", 2).scale,
             "sound": [sound.passed, sound.compared], "broken": broken.passed, "audits": [audited(0), audited(1)],
         }))
     """  # fmt: skip

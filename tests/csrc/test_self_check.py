@@ -85,7 +85,7 @@ def test_planted_digits_lie_where_margin_and_error_meet(at: int) -> None:
 
 def test_the_answers_cover_every_law_tier_and_kind_of_value() -> None:
     """Planted: each law, tier and level 0. Releases: every width, kind, limb, bound and store."""
-    laws = {number: name for name, number in _native.LAWS.items()}
+    laws = {number: name for name, number in _native.LAW_NUMBERS.items()}
     planted = {(laws[answer.plan.law], answer.tier) for answer in ROWS if answer.tier}
     double, extended, double_double, integer = _native.DOUBLE, _native.EXTENDED, _native.DOUBLE_DOUBLE, _native.INTEGER
     expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, double_double, integer)}

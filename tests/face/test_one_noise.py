@@ -716,10 +716,6 @@ def _doors_in_the_source() -> set[str]:
 
 # Where each of them has its rows here, or why it needs none.
 WALKED = {
-    "engines/duckdb.py release": "duckdb.release",
-    "engines/duckdb.py verify": "compares, and gives no noise",
-    "engines/polars.py release": "polars_lazy.release",
-    "engines/polars.py verify": "compares, and gives no noise",
     "engines/spark.py bounded_counts": "jobs.bounded_counts on an engine (tests/on_spark.py)",
     "engines/spark.py release": "jobs.bounded_counts on an engine (tests/on_spark.py)",
     "engines/spark.py verify": "compares, and gives no noise",
@@ -727,7 +723,9 @@ WALKED = {
     "app/cli/privatize.py privatize": "privatize csv",
     "engines/jobs/plan.py plan": "jobs.bounded_counts",
     "engines/jobs/table.py counted": "duckdb.release",
+    "engines/jobs/table.py release": "polars_lazy.release",
     "engines/jobs/table.py release_table": "duckdb.release",
+    "engines/jobs/table.py verify": "compares, and gives no noise",
     "engines/jobs/verbs.py bounded_counts": "jobs.bounded_counts",
     "engines/jobs/verbs.py release": "jobs.bounded_counts",
     "engines/jobs/verbs.py verify": "compares, and gives no noise",

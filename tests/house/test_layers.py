@@ -108,7 +108,7 @@ SEEN_BY: dict[str, set[str]] = {
     "_native.py": {"loading.py", "noise/mechanisms", "noise/random", "noise/release/blocks.py", "noise/release/digits.py", "noise/release/engine.py",
                    "noise/release/seal.py", "adapters/arrow_capsules.py", "engines/jobs", "evidence/bench/measure.py", "evidence/selftest",
                    "app/cli/info.py"},
-    "paths.py": {"noise/kernels", "ledger", "engines/jobs", "evidence/bench", "app"},
+    "paths.py": {"noise/kernels", "noise/release/key.py", "ledger", "engines/jobs", "evidence/bench", "app"},
     "loading.py": {"privacy/exact", "noise/kernels"},
     "terminal.py": {"evidence", "app/cli", "app/report"},
     "privacy/exact": {"privacy", "noise/mechanisms", "noise/release/digits.py", "evidence/audit", "evidence/selftest", "evidence/statistics.py"},

@@ -18,7 +18,7 @@ import dpfast
 from dpfast import terminal
 from dpfast.app.cli.file_options import is_file, text_options
 from dpfast.app.cli.ledger import amounts
-from dpfast.app.cli.options import LAW_OPTIONS, LAWS, SECURE, chosen, dashed, figures, law, near, number, one_way
+from dpfast.app.cli.options import LAW_OPTIONS, MECHANISMS, SECURE, chosen, dashed, figures, law, near, number, one_way
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
 from dpfast.app.report.facts import ROWS, Facts, Noisy
 from dpfast.counts.records.bounded_histogram import CAPS, Bounds
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpfast.app.tables.text_format import TextFormat
 
 SPENT = ("epsilon", "delta", "rho", "sigma")
-INTEGERS = {name: each for name, each in LAWS.items() if not each.real}
+INTEGERS = {name: each for name, each in MECHANISMS.items() if not each.real}
 FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
 STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
 USUAL = Fraction(19, 20)

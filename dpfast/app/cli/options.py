@@ -90,7 +90,7 @@ def law_of(kind: type[Any]) -> Law:
 
 
 SECURE = "true: the noise is drawn from a secret key; false: from a fixed key for tests, and it protects nobody"
-LAWS = {name.replace("_", "-"): law_of(kind) for name, kind in laws.LAWS.items() if hasattr(kind, "INTEGERS")}
+MECHANISMS = {name.replace("_", "-"): law_of(kind) for name, kind in laws.LAWS.items() if hasattr(kind, "INTEGERS")}
 
 CHOICES: dict[str, Callable[..., OneAnswer]] = {  # which explain knows, and which no column of a file is given to
     kind.NAME.replace("_", "-"): kind for kind in (dpfast.Exponential, dpfast.PermuteAndFlip, dpfast.NoisyMax)
@@ -99,7 +99,7 @@ CHOICES["above-threshold"] = partial(dpfast.AboveThreshold, threshold=0)
 
 
 class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of click take none
-    """A name in LAWS; metadata's underscores will do."""
+    """A name in MECHANISMS; metadata's underscores will do."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         name = str(value).replace("_", "-").lower()
@@ -164,7 +164,7 @@ LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
 
 def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
     """Add the options that say which law, and whom it protects. choices: what else may be named."""
-    names = LawName([*LAWS, *choices])
+    names = LawName([*MECHANISMS, *choices])
     for name, kind, text in [*reversed(LAW_OPTIONS), ("--mechanism", names, "How the noise is drawn.")]:
         default = "discrete-laplace" if name == "--mechanism" else None
         option = click.option(name, type=kind, is_flag=kind is bool, help=text, default=default, show_default=True)
@@ -224,7 +224,7 @@ def changed(given: Mapping[str, Any], ways: Ways) -> dpfast.Sensitivity:
 
 def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -> Mechanism:
     """The mechanism of the options, for one of so many columns. promises: they must say to whom."""
-    name, law = given["mechanism"], LAWS[given["mechanism"]]
+    name, law = given["mechanism"], MECHANISMS[given["mechanism"]]
     if "sensitivity" in given.keys() - law.takes.keys():
         raise click.UsageError(
             f"{name} takes no bare '--sensitivity', which may be a norm, its square or one cell's change: give "
@@ -232,7 +232,7 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
         )
     about = given.keys() & ABOUT
     for option in given.keys() - {"mechanism", *about} - law.takes.keys():
-        others = " and ".join(other for other in LAWS if option in LAWS[other].takes)
+        others = " and ".join(other for other in MECHANISMS if option in MECHANISMS[other].takes)
         known = dashed(*(key for key in law.takes if promises or key != "missing"), by=" ")
         raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would; it takes {known}")
     spent = one_way(law.spent, given)

@@ -20,7 +20,7 @@ import dpfast
 from dpfast import terminal
 from dpfast.app.cli.file_options import IN, is_file, text_options
 from dpfast.app.cli.options import (
-    LAWS,
+    MECHANISMS,
     SECURE,
     Mechanism,
     Number,
@@ -392,7 +392,7 @@ def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | N
         raise ParameterError(
             "--epsilon-is must be per-column with a sigma: that is each column's, and nothing to split"
         )
-    if dtype is not None and (np.dtype(dtype).kind == "f") != (real := LAWS[given["mechanism"]].real):
+    if dtype is not None and (np.dtype(dtype).kind == "f") != (real := MECHANISMS[given["mechanism"]].real):
         rule = "float32 or float64" if real else "an integer type for counts"
         raise ParameterError(f"--dtype must be {rule}, got {dtype}")
 

@@ -12,7 +12,7 @@ An engine is four methods: `Engine`. `OneProcess` has them in 20 lines.
 from dpfast.counts.records.partitions import GaussianWithholding, Withholding
 from dpfast.engines.jobs.engine import Engine, OneProcess
 from dpfast.engines.jobs.out_of_core import OutOfCore
-from dpfast.engines.jobs.table import counted, release_table
+from dpfast.engines.jobs.table import Tables, counted, release_table
 from dpfast.engines.jobs.tasks import Bound, Digest, Draw, Freeze, Task, cut, scatter
 from dpfast.engines.jobs.verbs import Counts, bounded_counts, release, verify
 from dpfast.noise.release.blocks import BLOCK
@@ -28,6 +28,7 @@ __all__ = [
     "GaussianWithholding",
     "OneProcess",
     "OutOfCore",
+    "Tables",
     "Task",
     "Withholding",
     "bounded_counts",

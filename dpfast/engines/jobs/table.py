@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that were counted elsewhere, under public keys: frozen in order, in blocks."""
+"""Numbers that were counted elsewhere, under public keys, and the verbs of a library of tables."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpfast.engines.jobs import verbs
 from dpfast.engines.jobs.engine import OneProcess
 from dpfast.engines.jobs.folder import Folder
+from dpfast.engines.jobs.out_of_core import OutOfCore
 from dpfast.engines.jobs.plan import Plan, keys_in
 from dpfast.engines.jobs.tasks import Freeze, key_schema, quiet
-from dpfast.engines.jobs.verbs import FROZEN, HERE, Counts, begin, kept, must_be_apart, probe, release
+from dpfast.engines.jobs.verbs import FROZEN, HERE, Counts, begin, kept, must_be_apart, probe
 from dpfast.errors import DTypeError, FileError, ParameterError
 from dpfast.noise.release.blocks import BLOCK
 from dpfast.noise.release.key import ReleaseKey, release_key
@@ -91,8 +94,64 @@ def release_table(
         raise ParameterError("to must be a local folder, for a table that is read from it: else release its `counted`")
     must_be_apart(Folder(stage), out)
     counts = counted(rows, by=by, column=column, key=key, stage=stage, engine=engine)
-    facts = release(counts, mechanism, key=key, to=to, engine=engine, **how)
+    facts = verbs.release(counts, mechanism, key=key, to=to, engine=engine, **how)
     return [f"{out.path}/{each['name']}" for each in facts["files"]]
+
+
+class Tables(OutOfCore, ABC):
+    """The engine of a library whose tables are queries of rows or of counts, and its verbs.
+
+    shards: as of OutOfCore.
+    """
+
+    @abstractmethod
+    def reader(self, rows: Any) -> Callable[[list[str]], Any]:
+        """What makes a table like `rows` of Parquet files; sought before anything is charged."""
+
+    @classmethod
+    def bounded_counts(cls, rows: Any, *, shards: int = 64, **terms: Any) -> Counts:
+        """`dpfast.engines.jobs.bounded_counts` of a table, whose query runs once.
+
+        shards: in how many parts units are counted. A part must fit the memory, some 60 bytes a
+            row; it changes no result.
+        """
+        return verbs.bounded_counts(rows, engine=cls(shards), **terms)
+
+    @classmethod
+    def counted(cls, rows: Any, **terms: Any) -> Counts:
+        """`dpfast.engines.jobs.counted` of a table, whose query runs once; the library sorts."""
+        return counted(rows, engine=cls(), **terms)
+
+    @classmethod
+    def release(
+        cls,
+        counts: Any,
+        mechanism: Any,
+        *,
+        key: ReleaseKey,
+        to: str | os.PathLike[str],
+        ledger: Any,
+        resume: bool = False,
+        **table: Any,
+    ) -> Any:
+        """`dpfast.engines.jobs.release` of Counts; or of a table of exact counts, as a table.
+
+        table: of a table `by`, `column` and `stage`, as of `counted`. What comes back reads the
+            files in `to`, a local folder.
+        """
+        how = {"key": key, "to": to, "ledger": ledger, "resume": resume}
+        if isinstance(counts, Counts):
+            return verbs.release(counts, mechanism, **how, **table)
+        engine = cls()
+        read = engine.reader(counts)
+        return read(release_table(counts, mechanism, engine=engine, **how, **table))
+
+    @classmethod
+    def verify(cls, to: str | os.PathLike[str], counts: Any, mechanism: Any, *, key: ReleaseKey, **table: Any) -> None:
+        """`dpfast.engines.jobs.verify`. counts, table: as of `release`."""
+        if not isinstance(counts, Counts):
+            counts, table = cls.counted(counts, key=key, **table), {}
+        verbs.verify(to, counts, mechanism, key=key, **table)
 
 
 def in_blocks(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:

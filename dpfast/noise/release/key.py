@@ -14,7 +14,8 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpfast.errors import DTypeError, EntropyError, FileError, ParameterError
+from dpfast import paths
+from dpfast.errors import DTypeError, EntropyError, FileError
 from dpfast.noise.release import seal as seals
 from dpfast.noise.release.counts import origin_of
 from dpfast.noise.release.secret import LENGTH, How, Labelled, Part, Secret, Terms, derived, keyed, read, read_again
@@ -112,7 +113,7 @@ class KeyFile(_Master):
     __slots__ = ("path",)
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = _path(path)
+        self.path = paths.absolute(path)
         super().__init__(read(self.path))
 
     @classmethod
@@ -124,18 +125,15 @@ class KeyFile(_Master):
 
         >>> key = dpfast.KeyFile.create("survey.key").derive("visits, 2026-11")
         """
-        file, secret = _path(path), _fresh()
+        file, secret = paths.absolute(path), _fresh()
         made = file.parent / f".dpfast-{secrets.token_hex(8)}"  # "/" has no name
         try:
-            handle = os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             try:
-                os.write(handle, secret)
-                os.fsync(handle)
+                paths.make(made, secret)
                 file.hardlink_to(made)  # whole at once, and unlike a rename it never replaces what is there
             finally:
-                os.close(handle)
-                made.unlink()
-            _flush(file.parent)
+                made.unlink(missing_ok=True)
+            paths.flush(file.parent)
         except FileExistsError:
             raise FileError(f"{file} exists; a key is never replaced, for what it has sealed would be lost") from None
         except OSError as error:
@@ -365,21 +363,3 @@ def _fresh() -> bytes:
         return secrets.token_bytes(LENGTH)
     except OSError:
         raise EntropyError("the operating system gave no random key") from None
-
-
-def _path(path: str | os.PathLike[str]) -> Path:
-    try:
-        name = os.fsdecode(path)
-    except TypeError:
-        raise DTypeError(f"path must name a file, not be {type(path).__name__}") from None
-    if "\0" in name:
-        raise ParameterError("path must be without null characters")
-    return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
