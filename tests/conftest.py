@@ -8,10 +8,12 @@ import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import tiers
 from hypothesis import HealthCheck, settings
+from places import TESTS
 from proofs import set_mode_in
 
 from dpfast.testing import fixed_key
@@ -23,6 +25,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+gc.set_threshold(10_000)  # not 700: what tests make by the thousand is hardly ever garbage
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # where pytest keeps what failed
 _scratch = tempfile.TemporaryDirectory(prefix="dpfast-tests-")  # all else is gone when the process ends
 os.environ["TMPDIR"] = tempfile.tempdir = _scratch.name
@@ -67,3 +70,29 @@ def _frozen() -> None:
     """Garbage is looked for in what tests make, not in all that their modules hold."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Each of several processes begins at another file: what one has compiled, the others load.
+
+    Tests and kernels are compiled when they are first imported. What is collected stays, so no
+    garbage is looked for meanwhile.
+    """
+    config, own = session.config, getattr(session.config, "workerinput", None)
+    if own and [Path(each).resolve() for each in config.args] == [TESTS]:
+        files = [str(path) for path in sorted(TESTS.glob("*/test_*.py"))]
+        first = len(files) * int(own["workerid"].removeprefix("gw")) // own["workercount"]
+        config.args[:] = files[first:] + files[:first]
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All processes have one order of files."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path)

@@ -49,13 +49,17 @@ def no_test_module_is_a_library(texts: Texts) -> Iterator[str]:
                 yield f"{name}.py:{number}: imports what it does not name"
 
 
+@cache
+def private(text: str) -> list[tuple[int, str]]:
+    """Lines that read private things, by number, and what they read."""
+    lines = ((number, OTHERS.sub("", line)) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, next(filter(None, found.groups()))) for number, line in lines for found in PRIVATE.finditer(line)]
+
+
 def private_things_come_through_the_seam(texts: Texts) -> Iterator[str]:
     for name, text in texts.items():
-        if name in {"tiers", "test_tests"} or name in INSIDE:
-            continue
-        for number, line in enumerate(text.splitlines(), 1):
-            for found in PRIVATE.finditer(OTHERS.sub("", line)):
-                yield f"{name}.py:{number}: reads {next(filter(None, found.groups()))}, which tiers.py is for"
+        if name not in {"tiers", "test_tests"} and name not in INSIDE:
+            yield from (f"{name}.py:{number}: reads {what}, which tiers.py is for" for number, what in private(text))
 
 
 @cache
@@ -63,15 +67,16 @@ def parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def said_by(node: ast.AST) -> set[str]:
+@cache
+def said_by(node: ast.AST) -> frozenset[str]:
     """Every name, attribute and word of a string in a piece of code, for scripts are strings."""
-    found = set()
+    found: set[str] = set()
     for part in ast.walk(node):
         if isinstance(part, ast.Name | ast.Attribute):
             found.add(part.id if isinstance(part, ast.Name) else part.attr)
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
             found |= set(re.findall(r"\w+", part.value))
-    return found
+    return frozenset(found)
 
 
 def is_slow(node: ast.AST) -> bool:
@@ -100,6 +105,7 @@ def touched(texts: Texts) -> set[str]:
     return found
 
 
+@cache
 def defined(text: str) -> dict[str, ast.AST]:
     """What a module defines at its top, by name."""
     found: dict[str, ast.AST] = {}
@@ -123,7 +129,7 @@ def what_is_not_slow_touches_everything(texts: Texts) -> Iterator[str]:
 
 def no_file_is_excused_that_needs_it_no_longer(texts: Texts) -> Iterator[str]:
     for name in sorted(INSIDE):
-        if not any(PRIVATE.search(OTHERS.sub("", line)) for line in texts.get(name, "").splitlines()):
+        if not private(texts.get(name, "")):
             yield f"test_tests.py: {name} reads nothing private"
 
 
@@ -150,6 +156,7 @@ PLANTED: tuple[tuple[Callable[[Texts], Iterator[str]], str, str], ...] = (
 )
 
 
+@cache
 def texts() -> Texts:
     return {path.stem: path.read_text() for path in [*TESTS.glob("*.py"), *every_test_file().values()]}
 
