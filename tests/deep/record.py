@@ -76,8 +76,12 @@ def digest(paths: Iterable[str], files: Tree) -> str:
 
 def of_a_release(found: ModuleType, files: Tree, root: Path) -> str:
     """A digest of the version, and of what is tried again before there is another one."""
-    version = re.findall(r'^version = "(.+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)
-    return digest([path for path in files if path.startswith(found.RELEASED)], files) + f" of {version[0]}"
+    return digest([path for path in files if path.startswith(found.RELEASED)], files) + f" of {version(root)}"
+
+
+def version(root: Path) -> str:
+    """The version that pyproject.toml names."""
+    return re.findall(r'^version = "(.+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)[0]
 
 
 def due(root: Path = ROOT) -> list[Due]:
