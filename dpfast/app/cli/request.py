@@ -64,7 +64,7 @@ class Request(NamedTuple):
     """The files of a release, who pays, and what is said of it.
 
     style, form: how texts are read, and the form of files whose names say none. found: what becomes
-    of an OUT that is there (tables/atomic_write.py); it is compared if the release is verified.
+    of an OUT that is there (paths.py); it is compared if the release is verified.
     """
 
     source: Path
