@@ -38,13 +38,22 @@ ALONE = "--alone"
 MACHINERY = {f"tests/{name}.py" for name in ("deep/__init__", "deep/__main__", "deep/opened", "deep/record", "places")}
 
 
-def run(name: str, chosen: tuple[str, ...] = ()) -> None:
+def run(*checks: tuple[str, tuple[str, ...]]) -> bool:
+    """Run checks by their names and cases; False if this machine does not decide one of them.
+
+    Looks once that all is committed: each check leaves its own figures beside the commit.
+    """
+    if dirty := git("status", "--porcelain"):
+        sys.exit(f"commit these first, so that the figures belong to a commit:\n{dirty}")
+    decided = [_run(name, chosen) for name, chosen in checks]  # one that is not decided keeps no other back
+    return all(decided)
+
+
+def _run(name: str, chosen: tuple[str, ...]) -> bool:
     """Run a check in a process of its own, and write docs/assurance/NAME.json: figures and commit.
 
     chosen: of a check by cases, the only ones that are tried; the others keep what they came to.
     """
-    if dirty := git("status", "--porcelain"):
-        sys.exit(f"commit these first, so that the figures belong to a commit:\n{dirty}")
     files, check, kept = tree(), module(name), record(name)
     opened.watch(opened.SITE)
     begun = time.monotonic()
@@ -54,7 +63,8 @@ def run(name: str, chosen: tuple[str, ...] = ()) -> None:
         read = [path for path in opened.opened(command, ROOT, set(files)) if path not in MACHINERY]
         found = json.loads(figures.read_text())
     if "undecided" in found:
-        sys.exit(f"{name}: {found['undecided']}")
+        show(f"{name}: {found['undecided']}")
+        return False
     minutes = (time.monotonic() - begun) / 60
     covers: dict[str, object]
     if hasattr(check, "cases"):
@@ -70,6 +80,7 @@ def run(name: str, chosen: tuple[str, ...] = ()) -> None:
     ASSURANCE.mkdir(exist_ok=True)
     (ASSURANCE / f"{name}.json").write_text(json.dumps(kept | covers | {"figures": found}, indent=2) + "\n")
     show(f"{name}: {json.dumps(found)}")
+    return True
 
 
 def alone(name: str, to: str, chosen: tuple[str, ...]) -> None:
@@ -95,14 +106,14 @@ if __name__ == "__main__":
             listed(due())
         case ["due"]:
             listed(found := due())
-            for one in found:
-                run(one.name, one.cases if record(one.name).get("cases") else ())
+            sys.exit(not run(*((one.name, one.cases if record(one.name).get("cases") else ()) for one in found)))
         case ["rooms"]:
             for room, minutes in sorted(rooms().items()):
                 show(f"{minutes:5.0f}  {room}")
         case [name] if name in names():
-            run(name)
+            decided = run((name, ()))
             listed(due())
+            sys.exit(not decided)
         case [flag, name, to, *chosen] if flag == ALONE:
             alone(name, to, tuple(chosen))
         case _:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from deep import __main__ as main
 from deep import opened, record
 from mutation.depends import paths
 from mutation.mutant import Mutant
@@ -96,6 +97,34 @@ def test_what_changed_makes_due_what_depends_on_it(
     assert sorted(due.name for due in record.due(root)) == sorted(CHANGES[changed].split())
     kept.clear()
     assert [due.name for due in record.due(root)] == list(checks)
+
+
+def test_all_that_is_due_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The figures of the first are no change that keeps the second from running; a change is."""
+    dirty = ""
+
+    def said(*arguments: str) -> str:
+        written = "\n".join(f"?? {path.name}" for path in tmp_path.iterdir())
+        return (dirty or written) if arguments[0] == "status" else "0" * 40
+
+    def ran_alone(command: list[str], *_: object) -> list[str]:
+        found = {"undecided": "a busy machine"} if command[4] == "second" else {"counted": 1}
+        Path(command[5]).write_text(json.dumps(found))
+        return ["read"]
+
+    checks = "first", "second", "third"
+    for name, stand_in in {
+        "git": said, "commit": lambda: "0" * 40, "tree": lambda: {"read": "1"}, "record": lambda _: {},
+        "module": lambda _: SimpleNamespace(), "ASSURANCE": tmp_path,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(main, name, stand_in)
+    monkeypatch.setattr(opened, "watch", lambda _: None)
+    monkeypatch.setattr(opened, "opened", ran_alone)
+    assert not main.run(*((name, ()) for name in checks))
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["first", "third"]
+    dirty = " M dpfast/__init__.py"
+    with pytest.raises(SystemExit, match="commit these first"):
+        main.run(("first", ()))
 
 
 def test_a_command_that_fails_opens_nothing(tmp_path: Path) -> None:

@@ -347,7 +347,7 @@ class Releasing(Mechanism, Payable):
                 place. A label names one release of one input.
             names: under a key, what the values belong to, if not their places: a column of
                 integers or strings as long as the values, sealed with them. An index of pandas is
-                taken ungiven.
+                taken unasked.
             resume: whether this is the release again that was begun under the key's label.
             columns: of a frame, the names of the columns that are released, in their order, as one
                 vector. The result has these columns alone.
