@@ -2,7 +2,7 @@
 # packaging/wheels.sh sdist            the source distribution of the last commit, in dist/
 # packaging/wheels.sh build            wheels for x86-64 and AArch64, in dist/
 # packaging/wheels.sh check            builds all of it twice, elsewhere: are the bytes equal?
-# packaging/wheels.sh try WHEEL [3.11...]  fresh environments of these Pythons (all here), lowest and newest dependencies
+# packaging/wheels.sh try WHEEL [3.11...]  fresh environments of these Pythons (all here)
 # packaging/wheels.sh emulate WHEEL [TEST...]  an AArch64 wheel under qemu-user
 # What is built is the last commit, never the working tree. Only the package indexes are asked.
 set -euo pipefail
@@ -91,15 +91,15 @@ equal() { # two lists of archives with their hashes
     cat "$1"
 }
 
-# A line for each requirement of the package and of its tests, at its least version or above it (== or >=).
-requirements() { # ==|>=, python
-    PYTHONPATH=tests "$2" -c 'import sys, tomllib
+# A line for each requirement of the package and of its tests. (.ci/deep lowest tries their least versions.)
+requirements() { # python
+    PYTHONPATH=tests "$1" -c 'import tomllib
 from deep.lowest import floors
-for name, least in floors(tomllib.load(open("pyproject.toml", "rb"))).items(): print(name + sys.argv[1] + least)' "$1"
+for name, least in floors(tomllib.load(open("pyproject.toml", "rb"))).items(): print(name + ">=" + least)'
 }
 
 try() { # wheel, Pythons (all that there are if none is named)
-    local wheel minor base dependencies sign place
+    local wheel minor base place
     wheel=$(realpath "$1")
     shift
     [ $# -eq 0 ] || minors=${*#3.}
@@ -107,35 +107,26 @@ try() { # wheel, Pythons (all that there are if none is named)
     for minor in $minors; do
         base=$(python "$minor")
         [ -n "$base" ] || { say "no Python 3.$minor here"; continue; }
-        for dependencies in lowest newest; do
-            place=$scratch/3.$minor-$dependencies
-            sign='>='
-            [ $dependencies = newest ] || sign='=='
-            say "Python 3.$minor, $dependencies dependencies"
-            "$base" -m venv "$place"
-            mapfile -t wanted < <(requirements "$sign" "$base")
-            if ! "$place/bin/pip" install -q --disable-pip-version-check --only-binary :all: "${wanted[@]}" >"$scratch/pip" 2>&1; then
-                # The floors are those of the least Python: later ones have no wheels of them.
-                if [ $dependencies = newest ] || [ "$minor" = "$least" ]; then cat "$scratch/pip" >&2; die "no environment of Python 3.$minor"; fi
-                printf '{"python": "3.%s", "dependencies": "lowest", "tests": null}\n' "$minor"
-                continue
-            fi
-            "$place/bin/pip" install -q --disable-pip-version-check --no-deps "$wheel" 2>/dev/null
-            "$place/bin/pip" check >&2
-            tested "$place/bin/python" "3.$minor" $dependencies
-            rm -rf "$place"
-        done
+        place=$scratch/3.$minor
+        say "Python 3.$minor"
+        "$base" -m venv "$place"
+        mapfile -t wanted < <(requirements "$base")
+        "$place/bin/pip" install -q --disable-pip-version-check --only-binary :all: "${wanted[@]}" >"$scratch/pip" 2>&1 || { cat "$scratch/pip" >&2; die "no environment of Python 3.$minor"; }
+        "$place/bin/pip" install -q --disable-pip-version-check --no-deps "$wheel" 2>/dev/null
+        "$place/bin/pip" check >&2
+        tested "$place/bin/python" "3.$minor"
+        rm -rf "$place"
     done
 }
 
-tested() { # python, its version, which dependencies
+tested() { # python, its version
     local log=$scratch/log
     (
         cd "$scratch"
         "$1" -m dpfast selftest >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "selftest fails on Python $2"; }
         # Libraries of another age warn: here a warning is no error.
-        PYTHONSAFEPATH=1 "$1" -m pytest -q -n 2 -W ignore -p no:cacheprovider "$scratch/source/tests/"{csrc,privacy,noise,ledger,counts,app} >"$log" 2>&1 || { tail -n 60 "$log" >&2; die "tests fail on Python $2, $3"; }
-        printf '{"python": "%s", "dependencies": "%s", "tests": %s}\n' "$2" "$3" "$(passed "$log")"
+        PYTHONSAFEPATH=1 "$1" -m pytest -q -n 2 -W ignore -p no:cacheprovider "$scratch/source/tests/"{csrc,privacy,noise,ledger,counts,app} >"$log" 2>&1 || { tail -n 60 "$log" >&2; die "tests fail on Python $2"; }
+        printf '{"python": "%s", "tests": %s}\n' "$2" "$(passed "$log")"
     )
 }
 passed() { # log of pytest; 0 if there is none
@@ -164,7 +155,7 @@ emulate() { # wheel, tests (those of the C and of the noise if none is named)
     platform=()
     for version in 2_28 2_27 2_26 2_24 2_17; do platform+=(--platform "manylinux_${version}_aarch64"); done
     platform+=(--platform manylinux2014_aarch64 --python-version 3.11 --only-binary :all:)
-    mapfile -t wanted < <(requirements '>=' "$base")
+    mapfile -t wanted < <(requirements "$base")
     say "its packages"
     "$base" -m pip install -q --disable-pip-version-check --target "$site" "${platform[@]}" "${wanted[@]}" >"$scratch/pip" 2>&1 || { cat "$scratch/pip" >&2; die "no AArch64 packages"; }
     "$base" -m pip install -q --disable-pip-version-check --no-deps --target "$site" "${platform[@]}" "$wheel" >&2

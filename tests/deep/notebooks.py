@@ -3,7 +3,7 @@
 
 A run writes the outputs, the answers and the figures into docs/gallery. A page must end with its
 own check passed, and with a fault its check, or dpfast itself, must refuse. It wants
-dpfast[gallery].
+dpfast[notebooks].
 """
 
 from __future__ import annotations
