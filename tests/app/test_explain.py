@@ -107,7 +107,7 @@ def test_a_rho_beyond_use_is_called_so(capsys) -> None:
             for picture in ("posterior", "loss")
             for name in NAMED
         ),
-        *(pytest.param("costs --releases 30", 0.6, name, marks=pytest.mark.slow) for name in NAMED),
+        *(pytest.param("costs --releases 6", 0.6, name, marks=pytest.mark.slow) for name in NAMED),
     ],
 )
 def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
@@ -138,7 +138,7 @@ def test_what_several_releases_cost(tmp_path, capsys, monkeypatch, name) -> None
     """By the sum, rho and the distribution, as `compose` says it; without its library by two."""
     pytest.importorskip("dp_accounting")
     options, make = {**NAMED, **CHOSEN}[name]
-    mechanism, delta, n = make(), Fraction(1, 10**6), 40
+    mechanism, delta, n = make(), Fraction(1, 10**6), 8
     words = ["--mechanism", name, *options, "--releases", str(n)]
     assert main(["explain", *words, "--plot", str(tmp_path / "costs.svg"), "--picture", "costs"]) == 0
     capsys.readouterr()
