@@ -89,6 +89,11 @@ int dpf_all_finite(int kind, int64_t n, const void *in) {
     return finite;
 }
 
+void dpf_bounded_counts(const dpf_choice *how, const uint64_t *rows, int64_t n, int64_t most, int64_t cap,
+                        uint64_t *heap, int64_t *begin, int64_t *many, int64_t *counts) {
+    dpf_isa_of(how->isa)->bounded_counts(how, rows, n, most, cap, heap, begin, many, counts);
+}
+
 /* This one keeps the host's rounding mode: the tests set it. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided) {

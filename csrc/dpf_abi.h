@@ -200,6 +200,53 @@ void dpf_arrow_free(int kind, void *at);
 /* The PyMethodDef that makes a capsule of a new one (capsule.h). */
 void *dpf_capsule(void);
 
+/* How entries are drawn: by their tags, the keyed hashes of what they are (tags.h). A row is
+ * unit << bits | bin. */
+enum { DPF_FEW = 32 }; /* bins of a unit whose tags are compared all with all */
+typedef struct {
+    int32_t isa, bits;
+    uint64_t key[2], base;
+    const uint64_t *units; /* the word of each unit; NULL: it is base + unit */
+    const uint64_t *bins;  /* the word of each bin */
+} dpf_choice;
+
+/* Add to counts what the units keep of sorted rows: the `most` bins with the least tags, and at
+ * most `cap` rows in each.
+ * pre   most > 0; heap has room for `most` words, begin and many for most + DPF_FEW + 1 */
+void dpf_bounded_counts(const dpf_choice *how, const uint64_t *rows, int64_t n, int64_t most, int64_t cap,
+                        uint64_t *heap, int64_t *begin, int64_t *many, int64_t *counts);
+
+/* The rows that are kept come first in rows and values, in their order; return how many. An entry
+ * is a row, or a whole bin of a unit. The `most` with the least tags are kept of those whose rows
+ * are equal but for the last `shift` bits. A row's tag is that of its unit, its bin, its value, and
+ * how many equal rows come before it: equal rows are alike, so the rows' order is nothing.
+ * pre   rows are sorted, most > 0; heap and places have room for `most`
+ * values: one of each row, those of a bin are sorted; NULL: all are 1 */
+int64_t dpf_chosen_rows(const dpf_choice *how, uint64_t *rows, int64_t *values, int64_t n, int shift, int whole,
+                        int64_t most, uint64_t *heap, int64_t *places);
+
+/* Add to each bin's sum, tops 2^64 + lows, what each unit has there. Equal rows follow each other.
+ * values: as above. Each is clamped to [lower, upper]; without `each` the sum of equal rows is. */
+void dpf_totals(const uint64_t *rows, const int64_t *values, int64_t n, int bits, int64_t lower, int64_t upper,
+                int each, int64_t *tops, uint64_t *lows);
+
+/* The words of n texts in tags. Text i ends at ends[i], and the next one begins there. */
+void dpf_hash_texts(const uint64_t *key, const uint8_t *texts, const int64_t *ends, int64_t n, uint64_t *out);
+
+/* Into places: table[row - base], or the table's last entry, number `beyond`, for rows that are not
+ * between. */
+void dpf_look_up(const uint64_t *rows, int64_t n, uint64_t base, const int64_t *table, int64_t beyond, int64_t *places);
+
+/* Rows as words: (unit - base) << bits | place, without those whose place is negative. Return how
+ * many; -1: a unit is not between base and base + last. */
+int64_t dpf_pack(const uint64_t *units, const int64_t *places, int64_t n, uint64_t base, uint64_t last, int bits,
+                 uint64_t *out);
+
+/* Where each wanted word is among words that rise, modulo 2^64, from the first on; or -1. begins:
+ * for each bucket of 2^shift how many words come before it; and at its end how many there are. */
+void dpf_search(const uint64_t *wanted, int64_t n, const uint64_t *words, int shift, const int64_t *begins,
+                int64_t buckets, int64_t *places);
+
 /* Whether n doubles, or floats, aligned or not, are all finite. */
 int dpf_all_finite(int kind, int64_t n, const void *in);
 

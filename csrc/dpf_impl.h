@@ -62,6 +62,8 @@ typedef struct {
     void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
     void (*store)(void *to, const void *from, int64_t n, int non_temporal); /* n 8-byte words */
     const dpf_code *const *laws;                                            /* at their numbers */
+    void (*bounded_counts)(const dpf_choice *, const uint64_t *rows, int64_t n, int64_t most, int64_t cap,
+                           uint64_t *heap, int64_t *begin, int64_t *many, int64_t *counts);
 } dpf_isa;
 
 /* After stores past the caches, before another thread or a plain store touches that place. */

@@ -7,6 +7,7 @@
 #include "laplace.h"
 #include "gaussian.h"
 #include "discrete_gaussian.h"
+#include "bounded.h"
 
 /* The laws. A law's number is its place; the first one is 1. */
 static const dpf_code *const laws[] = {NULL, &discrete_laplace, &laplace, &gaussian, &discrete_gaussian, NULL};
@@ -16,5 +17,5 @@ DPF_END
 #define DPF_OFFERS(isa_name)                                                                                           \
     {                                                                                                                  \
         .name = isa_name, .fma = DPF_FMA, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks,                \
-        .batch_words = batch_words, .store = store, .laws = laws                                                       \
+        .batch_words = batch_words, .store = store, .laws = laws, .bounded_counts = bounded_counts                     \
     }

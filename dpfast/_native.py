@@ -7,7 +7,7 @@ import ctypes
 import itertools
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -387,6 +387,88 @@ def all_finite(values: np.ndarray) -> bool:
     """Whether plain doubles or floats are all finite."""
     with _bytes(values) as x:
         return bool(lib.dpf_all_finite(KINDS[values.dtype.char], values.size, x))
+
+
+class Choice(NamedTuple):
+    """How bins and rows of units are drawn by their tags: a dpf_choice (csrc/dpf_abi.h)."""
+
+    bits: int
+    base: int
+    units: np.ndarray  # words, or none: a unit's is base + unit
+    bins: np.ndarray
+    key: tuple[int, int]
+    isa: int | None = None
+
+    def _in_c(self) -> Any:
+        """It, and the arrays that it points to."""
+        units, bins = _words(self.units), _words(self.bins)
+        isa = best_isa() if self.isa is None else self.isa
+        how = ffi.new(
+            "dpf_choice *", (isa, self.bits, self.key, self.base, units if self.units.size else ffi.NULL, bins)
+        )
+        return how, units, bins
+
+
+def bounded_counts(rows: np.ndarray, how: Choice, most: int, cap: int) -> np.ndarray:
+    """What each bin has if a unit keeps `most` bins, and `cap` rows in each. rows: sorted."""
+    counts, (choice, *_kept) = np.zeros(how.bins.size, np.int64), how._in_c()  # noqa: SLF001  this module's own
+    heap = ffi.new("uint64_t[]", most)
+    begin, many = (ffi.new("int64_t[]", most + FEW + 1) for _ in range(2))
+    lib.dpf_bounded_counts(choice, _words(rows), rows.size, most, cap, heap, begin, many, _integers(counts))
+    return counts
+
+
+def chosen_rows(rows: np.ndarray, values: np.ndarray, how: Choice, most: int, *, shift: int, whole: bool) -> int:
+    """How many rows are kept. They come first in sorted rows, and in their values, if any."""
+    choice, *_kept = how._in_c()  # noqa: SLF001
+    heap, places = ffi.new("uint64_t[]", most), ffi.new("int64_t[]", most)
+    amounts = _integers(values) if values.size else ffi.NULL
+    return int(lib.dpf_chosen_rows(choice, _words(rows), amounts, rows.size, shift, whole, most, heap, places))
+
+
+def totals(
+    rows: np.ndarray, values: np.ndarray, bits: int, size: int, ends: tuple[int, int], *, each: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """What units have in each bin, as sums top 2^64 + low. values: none, if all are 1."""
+    tops, lows = np.zeros(size, np.int64), np.zeros(size, np.uint64)
+    amounts = _integers(values) if values.size else ffi.NULL
+    lib.dpf_totals(_words(rows), amounts, rows.size, bits, *ends, each, _integers(tops), _words(lows))
+    return tops, lows
+
+
+def hash_texts(key: tuple[int, int], texts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The words of texts in tags. texts: all their bytes; ends: where each ends."""
+    out = np.empty(ends.size, np.uint64)
+    lib.dpf_hash_texts(key, _bytes(texts), _integers(ends), ends.size, _words(out))
+    return out
+
+
+def look_up(rows: np.ndarray, base: int, table: np.ndarray) -> np.ndarray:
+    """The entry of each row in a table that begins at base; its last entry for all others."""
+    places = np.empty(rows.size, np.int64)
+    lib.dpf_look_up(_words(rows), rows.size, base, _integers(table), table.size - 1, _integers(places))
+    return places
+
+
+def pack(units: np.ndarray, places: np.ndarray, base: int, last: int, bits: int, out: np.ndarray) -> int:
+    """Into out: rows as words, (unit - base) << bits | place, without places below 0. How many.
+
+    It is -1 if a unit is not between base and base + last.
+    """
+    return int(lib.dpf_pack(_words(units), _integers(places), units.size, base, last, bits, _words(out)))
+
+
+def search(wanted: np.ndarray, words: np.ndarray, shift: int, begins: np.ndarray) -> np.ndarray:
+    """Where wanted words are among rising ones, or -1. begins: where buckets of 2^shift begin."""
+    places = np.empty(wanted.size, np.int64)
+    lib.dpf_search(
+        _words(wanted), wanted.size, _words(words), shift, _integers(begins), begins.size - 1, _integers(places)
+    )
+    return places
+
+
+FEW: int = lib.DPF_FEW
+_words, _integers = (partial(ffi.from_buffer, ffi.typeof(f"{kind}[]")) for kind in ("uint64_t", "int64_t"))
 
 
 @contextmanager

@@ -53,6 +53,9 @@ fixed_point_steps, fixed_point_kernel = fixed_point.on_grid, fixed_point._sum
 ISAS = _native.ISAS
 ISA_NAMES = _native.ISA_NAMES
 LAWS = set(_native.LAW_NUMBERS)  # that C has
+# Rows that are bounded.
+FEW, Choice, hash_texts = _native.FEW, _native.Choice, _native.hash_texts
+bounded_counts, chosen_rows = _native.bounded_counts, _native.chosen_rows
 
 # ---------------------------------------------------------- what a mechanism keeps: functions of it
 

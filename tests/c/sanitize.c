@@ -651,6 +651,63 @@ static void arrow(void) {
     dpf_arrow_free(DPF_ARROW_STREAM, from);
 }
 
+static int ascending(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Rows of units with few bins and with many: what is kept, by each instruction set. */
+static void rows(int isa, int64_t most, int with_units) {
+    enum { ROWS = 2500, BITS = 7, BINS = 1 << BITS, UNITS = 40 };
+    uint64_t *const row = room(sizeof *row * ROWS), *const bins = room(sizeof *bins * BINS);
+    uint64_t *const units = room(sizeof *units * UNITS), *const heap = room(sizeof *heap * (size_t)most);
+    int64_t *const place = room(sizeof *place * ROWS), *const table = room(sizeof *table * (BINS + 1));
+    int64_t *const begin = room(sizeof *begin * (size_t)(most + DPF_FEW + 1));
+    int64_t *const many = room(sizeof *many * (size_t)(most + DPF_FEW + 1));
+    int64_t *const value = room(sizeof *value * ROWS), *const counts = room(sizeof *counts * BINS);
+    int64_t *const same_counts = room(sizeof *counts * BINS), *const tops = room(sizeof *tops * BINS);
+    uint64_t *const lows = room(sizeof *lows * BINS);
+    for (int i = 0; i < ROWS; i++) {
+        row[i] = any() % UNITS;
+        place[i] = (int64_t)(any() % (1 + 3 * row[i]));
+        value[i] = (int64_t)(any() % 5) - 2;
+    }
+    for (int i = 0; i <= BINS; i++)
+        table[i] = i < BINS ? i : -1;
+    dpf_look_up((const uint64_t *)place, ROWS, 0, table, BINS, place);
+    const int64_t n = dpf_pack(row, place, ROWS, 0, UNITS - 1, BITS, row);
+    holds(n == ROWS, "all rows are of a unit and a bin");
+    qsort(row, ROWS, sizeof *row, ascending);
+    for (int i = 0; i < BINS; i++)
+        bins[i] = any(), counts[i] = same_counts[i] = tops[i] = 0, lows[i] = 0;
+    for (int i = 0; i < UNITS; i++)
+        units[i] = any();
+    dpf_choice how = {isa, BITS, {any(), any()}, any(), with_units ? units : NULL, bins};
+    dpf_bounded_counts(&how, row, ROWS, most, 2, heap, begin, many, counts);
+    how.isa = DPF_PORTABLE;
+    dpf_bounded_counts(&how, row, ROWS, most, 2, heap, begin, many, same_counts);
+    same(counts, same_counts, sizeof *counts * BINS, "bounded counts");
+    int64_t kept = dpf_chosen_rows(&how, row, NULL, ROWS, BITS, 1, most, heap, place);
+    kept = dpf_chosen_rows(&how, row, value, kept, 0, 0, 2 < most ? 2 : most, heap, place);
+    kept = dpf_chosen_rows(&how, row, value, kept, BITS, 0, most, heap, place);
+    holds(kept > 0 && kept <= most * UNITS, "units keep what they may");
+    dpf_totals(row, value, kept, BITS, -1, 1, 1, tops, lows);
+    dpf_totals(row, NULL, kept, BITS, 0, 9, 0, tops, lows);
+    const int64_t begins[] = {0, UNITS};
+    qsort(units, UNITS, sizeof *units, ascending);
+    dpf_search(units, UNITS, units, 63, (const int64_t[]){0, UNITS, UNITS}, 2, place);
+    dpf_search(units, UNITS, units, 63, begins, 1, place);
+    holds(place[UNITS - 1] == UNITS - 1, "the last word is found");
+    uint8_t *const texts = room(15);
+    for (int i = 0; i < 15; i++)
+        texts[i] = (uint8_t)i;
+    dpf_hash_texts((const uint64_t[]){0x0706050403020100, 0x0f0e0d0c0b0a0908}, texts, (const int64_t[]){15}, 1, lows);
+    holds(lows[0] == 0xa129ca6149be45e5, "SipHash's known answer");
+    void *all[] = {row, bins, units, heap, place, table, begin, many, value, counts, same_counts, tops, lows, texts};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
 int main(void) {
     static const double normals[] = {0x1p-60, 0.37, 1.0, 129.0, 1e3, 1e4, 0x1p20, 1e9, 0x1p40, 1e15, 0x1p60};
     int sets = 0;
@@ -667,6 +724,8 @@ int main(void) {
         store(isa);
         key_stream(isa);
         bit_generator(isa);
+        for (int64_t most = 1; most < 200; most = 3 * most + 1)
+            rows(isa, most, most % 2 == 0);
         uint64_t *scratch = room(DPF_CHECK * sizeof *scratch);
         holds(dpf_self_check(isa, dpf_known_answers(), scratch) == NULL, "known answers");
         free(scratch);

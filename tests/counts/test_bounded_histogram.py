@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import tiers
 from bounding import as_counter, release_key, sip, within, word
+from fresh import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -38,8 +39,6 @@ from dpfast import (
     bounded_histogram,
     thresholded,
 )
-from dpfast.noise.kernels import FEW, kernel
-from dpfast.noise.kernels.siphash import of_pair
 from dpfast.noise.release import columns
 from dpfast.testing import fixed_key
 
@@ -50,10 +49,8 @@ one_each = partial(bounded_histogram, max_partitions=1, max_per_partition=1)
 
 
 def siphash(key0: int, key1: int, texts: list[bytes]) -> list[int]:
-    out = np.empty(len(texts), np.uint64)
     data, ends = np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(t) for t in texts], dtype=np.int64)
-    kernel("siphash")(np.uint64(key0), np.uint64(key1), data, ends, out)
-    return out.tolist()
+    return tiers.hash_texts((key0, key1), data, ends).tolist()
 
 
 KEY = 0x0706050403020100, 0x0F0E0D0C0B0A0908
@@ -69,18 +66,36 @@ VECTORS = {
 
 
 def test_siphash_known_answers() -> None:
-    """The kernel, the function for pairs and the reference give the authors' vectors."""
+    """The function of texts and the reference give the authors' vectors."""
     texts = [bytes(range(n)) for n in VECTORS]
     assert siphash(*KEY, texts) == list(VECTORS.values()) == [sip(*KEY, text) for text in texts]
-    assert int(of_pair(*map(np.uint64, KEY), *map(np.uint64, struct.unpack("<2Q", bytes(range(16)))))) == VECTORS[16]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.binary(min_size=16, max_size=16), st.lists(st.binary(max_size=40), max_size=6))
 def test_siphash_by_the_book(secret, texts) -> None:
-    """For any key and texts the kernel gives what the definition gives."""
+    """For any key and texts the C gives what the definition gives."""
     key = struct.unpack("<2Q", secret)
     assert siphash(*key, texts) == [sip(*key, text) for text in texts]
+
+
+def test_rows_are_bounded_without_numba() -> None:
+    """A new installation compiles kernels for seconds: counts and sums of integers need none."""
+    python("""
+        import sys
+        import numpy as np
+        import dpfast
+
+        keys, texts = np.array([3, 1, 3, 2**40]), ["Ulm", "Jena", "Ulm", "Bonn"]
+        for of in (keys, texts, (keys, texts)):
+            for ids in (keys, texts, np.array([-(2**63), 2**63 - 1, 5, 5])):
+                dpfast.bounded_histogram(of, ids, max_partitions=1, max_per_partition=1)
+                for values in (None, keys):
+                    ends = {} if values is None else {"lower": 0, "upper": 9}
+                    dpfast.bounded_histogram(of, ids, values=values, max_contributions=1, **ends)
+        loaded = {name.partition(".")[0] for name in sys.modules}
+        assert not loaded & {"numba", "llvmlite"}
+    """)
 
 
 # ------------------------------------------------------------------ a reference, right and wrong
@@ -131,22 +146,37 @@ def test_equal_to_the_reference(rows, partitions, cap, secret) -> None:
     assert found.counts.dtype == np.int64
 
 
-@pytest.mark.parametrize("partitions", [1, 2, FEW // 2, FEW - 1, FEW, FEW + 1, 2 * FEW])
+@pytest.mark.parametrize("partitions", [1, 2, tiers.FEW // 2, tiers.FEW - 1, tiers.FEW, tiers.FEW + 1, 2 * tiers.FEW])
 def test_units_of_few_bins_and_of_many(partitions) -> None:
     """1, ..., 80 bins a unit, on both sides of each way to find the least tags."""
     rows = [(u, b) for u in range(1, 81) for b in range(0, 7 * u, 7) for _ in range(b % 3 + 1)]
     assert as_counter(ours(rows, partitions, 2, release_key(4))) == reference(rows, partitions, 2, release_key(4))
 
 
-@pytest.mark.parametrize("bins", [3, FEW, FEW + 1, 3 * FEW])
-def test_equal_tags_keep_the_bound(bins) -> None:
+@pytest.mark.parametrize("isa", tiers.ISAS, ids=tiers.ISA_NAMES.get)
+@pytest.mark.parametrize("bins", [3, tiers.FEW, tiers.FEW + 1, 3 * tiers.FEW])
+def test_equal_tags_keep_the_bound(bins, isa) -> None:
     """Bins of one name have one tag: no more than `most` are kept, and the first of them."""
     rows, most, none = np.repeat(np.arange(bins, dtype=np.uint64), 3), 2, np.empty(0, np.uint64)
-    how = tuple(map(np.uint64, (7, 5, *KEY, 2)))
-    tags, heap, counts = np.empty(FEW, np.uint64), np.empty(most, np.uint64), np.zeros(bins, np.int64)
-    begin, many = np.empty((2, most + FEW + 1), np.int64)
-    kernel("bounded_histogram")(rows, none, np.full(bins, 9, np.uint64), how, tags, heap, begin, many, counts)
-    assert counts.tolist() == [2] * most + [0] * (bins - most)
+    choice = tiers.Choice(7, 5, none, np.full(bins, 9, np.uint64), KEY, isa)
+    assert tiers.bounded_counts(rows, choice, most, 2).tolist() == [2] * most + [0] * (bins - most)
+
+
+@pytest.mark.parametrize("isa", tiers.ISAS, ids=tiers.ISA_NAMES.get)
+@pytest.mark.parametrize("most", [1, tiers.FEW // 2, tiers.FEW + 1])
+def test_every_instruction_set_keeps_the_same(most, isa) -> None:
+    """Units with 1 to 79 bins, against the definition. The tests above run one instruction set."""
+    rng, low = np.random.default_rng(most), 2**7 - 1
+    rows = np.sort(np.concatenate([rng.integers(0, bins, 3 * bins) + (bins << 7) for bins in range(1, 80)]))
+    words, units = rng.integers(0, 2**64, 2**7, np.uint64), rng.integers(0, 2**64, 80, np.uint64)
+    expected = np.zeros(words.size, np.int64)
+    for unit in range(1, 80):
+        bins, many = np.unique(rows[rows >> 7 == unit] & low, return_counts=True)
+        tags = [sip(*KEY, struct.pack("<2Q", units[unit], words[bin_])) for bin_ in bins]
+        kept = np.argsort(tags)[:most]
+        expected[bins[kept]] += np.minimum(many[kept], 4)
+    choice = tiers.Choice(7, 0, units, words, KEY, isa)
+    assert tiers.bounded_counts(rows.astype(np.uint64), choice, most, 4).tolist() == expected.tolist()
 
 
 @settings(max_examples=100, deadline=None)

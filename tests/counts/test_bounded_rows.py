@@ -30,7 +30,6 @@ from dpfast import (
     bounded_histogram,
 )
 from dpfast.errors import UnusableValuesError
-from dpfast.noise.kernels import FEW, kernel
 from dpfast.testing import fixed_key
 
 ALARM = 1e-9
@@ -146,7 +145,7 @@ def test_every_order_of_few_rows() -> None:
         assert len({ours(order, caps, key, **options).counts.tobytes() for order in itertools.permutations(rows)}) == 1
 
 
-@pytest.mark.parametrize("most", [1, FEW - 1, FEW, FEW + 1, 150])
+@pytest.mark.parametrize("most", [1, tiers.FEW - 1, tiers.FEW, tiers.FEW + 1, 150])
 def test_units_of_few_rows_and_of_many(most) -> None:
     """1 to 80 rows a unit, with many equal values, and heaps on both sides of a batch."""
     rng = np.random.default_rng(most)
@@ -175,10 +174,9 @@ def test_one_unit_has_all_rows() -> None:
 def test_equal_tags_keep_the_bound() -> None:
     """Bins of one name have one tag: the first are kept, and no more; the same goes for rows."""
     words, none = np.full(8, 9, np.uint64), np.empty(0, np.uint64)
-    for whole, left in ((1, [0, 0, 0, 1, 1, 1]), (0, [0, 1])):
-        rows, heap, places = np.repeat(np.arange(5, dtype=np.uint64), 3), np.empty(2, np.uint64), np.empty(2, np.int64)
-        how = tuple(map(np.uint64, (3, 5, 1, 2, 3, whole)))
-        kept = kernel("chosen_rows")(rows, np.empty(0, np.int64), none, words, how, heap, places)
+    for whole, left in ((True, [0, 0, 0, 1, 1, 1]), (False, [0, 1])):
+        rows, choice = np.repeat(np.arange(5, dtype=np.uint64), 3), tiers.Choice(3, 5, none, words, (1, 2))
+        kept = tiers.chosen_rows(rows, np.empty(0, np.int64), choice, 2, shift=3, whole=whole)
         assert rows[:kept].tolist() == left
 
 

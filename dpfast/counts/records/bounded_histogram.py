@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from dpfast import _native
+from dpfast._native import Choice
 from dpfast.counts.records.amounts import Amounts, Grid, grid
 from dpfast.counts.records.payment import checked_ledger
 from dpfast.counts.records.places import (
     Finder,
     Known,
     Words,
+    as_words,
     distinct,
     domain_keys,
     key_columns,
@@ -28,7 +31,6 @@ from dpfast.counts.records.places import (
     words_of,
 )
 from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
-from dpfast.noise import kernels
 from dpfast.noise.mechanisms.mechanism import Releasing
 from dpfast.noise.release.arrays import INT64_ENDS
 from dpfast.noise.release.columns import CHUNK, Column, Integers, column
@@ -334,7 +336,7 @@ class BoundedHistogram(_Counted):
             63,
             names.size,
             ends,
-            1,
+            each=True,
         )
         return BoundedHistogram(names, counts, first.sensitivity, first.terms)
 
@@ -480,25 +482,26 @@ def _counted(
     """What the units keep: counts, or sums in steps."""
     texts, of_partitions, of_rows, of_all = chooser.functions()
     bits = max(known.size - 1, 0).bit_length()
-    code, base, units = _units(ids, bits, texts)
-    rows, values = _sorted_rows(find, ids, amounts, code, bits, refuse=refuse)
+    units = _units(ids, bits, texts)
+    rows, values = _sorted_rows(find, ids, amounts, units, bits, refuse=refuse)
     words, caps, bounds = known.words(texts), terms.caps, terms.bounds
     if bounds is None and caps.contributions is None:
-        return _plain_counts(rows, units, words, (bits, base, *of_partitions), caps)
+        how = Choice(bits, units.base, units.words, words, of_partitions)
+        most = max(min(caps.partitions or rows.size, known.size, rows.size), 1)
+        return _native.bounded_counts(rows, how, most, min(caps.per_partition or rows.size, max(rows.size, 1)))
     for cap, among, whole_partitions, function in (
-        (caps.partitions, bits, 1, of_partitions),
-        (caps.per_partition, 0, 0, of_rows),
-        (caps.contributions, bits, 0, of_all),
+        (caps.partitions, bits, True, of_partitions),
+        (caps.per_partition, 0, False, of_rows),
+        (caps.contributions, bits, False, of_all),
     ):
         if cap is not None and cap < rows.size:
             if not whole_partitions:
                 _sort_long(rows, values)
-            how = tuple(map(np.uint64, (bits, base, *function, among, whole_partitions)))
-            heap, places = np.empty(cap, np.uint64), np.empty(cap, np.int64)
-            kept = kernels.kernel("chosen_rows")(rows, values, units, words, how, heap, places)
+            how = Choice(bits, units.base, units.words, words, function)
+            kept = _native.chosen_rows(rows, values, how, cap, shift=among, whole=whole_partitions)
             rows, values = rows[:kept], values[:kept]
     ends = (1, 1) if bounds is None else (bounds.lower, bounds.upper)
-    return _totals(rows, values, bits, known.size, ends, int(bounds is None or caps.choose_rows))
+    return _totals(rows, values, bits, known.size, ends, each=bounds is None or caps.choose_rows)
 
 
 def _sort_long(rows: Words, values: npt.NDArray[np.int64]) -> None:
@@ -510,24 +513,11 @@ def _sort_long(rows: Words, values: npt.NDArray[np.int64]) -> None:
         values[np.searchsorted(rows, row) : np.searchsorted(rows, row, "right")].sort()
 
 
-def _plain_counts(rows: Words, units: Words, words: Words, how: tuple[int, ...], caps: Caps) -> npt.NDArray[np.int64]:
-    """Counts of max_per_partition in max_partitions, in one pass."""
-    counts, few = np.zeros(words.size, np.int64), kernels.FEW
-    held = min(caps.partitions or rows.size, counts.size, rows.size)
-    cap = min(caps.per_partition or rows.size, max(rows.size, 1))
-    kernels.kernel("bounded_histogram")(
-        rows, units, words, tuple(map(np.uint64, (*how, cap))), np.empty(few, np.uint64), np.empty(held, np.uint64),
-        np.empty(held + few + 1, np.int64), np.empty(held + few + 1, np.int64), counts,
-    )  # fmt: skip
-    return counts
-
-
 def _totals(
-    rows: Words, values: npt.NDArray[np.int64], bits: int, size: int, ends: tuple[int, int], each: int
+    rows: Words, values: npt.NDArray[np.int64], bits: int, size: int, ends: tuple[int, int], *, each: bool
 ) -> npt.NDArray[np.int64]:
     """Sums by partition, in 128 bits, and then saturated: an overflow error would tell of them."""
-    tops, lows = np.zeros(size, np.int64), np.zeros(size, np.uint64)
-    kernels.kernel("totals")(rows, values, bits, *ends, each, tops, lows)
+    tops, lows = _native.totals(rows, values, bits, size, ends, each=each)
     sums = lows.view(np.int64)
     return np.where(tops == sums >> 63, sums, np.where(tops < 0, *INT64_ENDS))
 
@@ -535,55 +525,49 @@ def _totals(
 # ------------------------------------------------------------------ the rows
 
 
-def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Integers], Words], int, Words]:
-    """A function that numbers units below 2^(64 - bits); a base; the words of the units.
+class _Units(NamedTuple):
+    """How ids are numbered: those of number(ids) less base, which are at most `last`.
 
     The word of unit u is words[u], or base + u if there are no words. An id that another thread has
     written since the ids were first read is refused: it would have no number.
     """
+
+    number: Callable[[Integers], Words]
+    base: int
+    last: int
+    words: Words
+
+
+def _units(ids: Column, bits: int, sip: tuple[int, int]) -> _Units:
+    """Numbers below 2^(64 - bits)."""
     if ids.texts is not None:
-        return lambda rows: rows.astype(np.uint64), 0, words_of(ids, sip)
+        return _Units(as_words, 0, max(len(ids.texts) - 1, 0), words_of(ids, sip))
     low, high = (int(ids.codes.min()), int(ids.codes.max())) if ids.codes.size else (0, 0)
     if (high - low).bit_length() + bits <= 64:
-        base, last = low % 2**64, max(high - low, 0)
-
-        def off_base(rows: Integers) -> Words:
-            found: Words = rows.astype(np.uint64) - np.uint64(base)
-            if found.size and found.max() > last:
-                raise ParameterError(CHANGED)
-            return found
-
-        return off_base, base, np.empty(0, np.uint64)
+        return _Units(as_words, low % 2**64, max(high - low, 0), np.empty(0, np.uint64))
     known = distinct(ids.codes)
     known = known.astype(f"{known.dtype.kind}8", copy=False)
     search = search_of(known)
-
-    def placed(rows: Integers) -> Words:
-        at = search(rows)
-        if (at < 0).any():
-            raise ParameterError(CHANGED)
-        return at.view(np.uint64)
-
-    return placed, 0, known.view(np.uint64)
+    return _Units(lambda rows: as_words(search(rows)), 0, known.size - 1, as_words(known))
 
 
 def _sorted_rows(
-    find: Finder, ids: Column, amounts: Amounts | None, code: Callable[[Integers], Words], bits: int, *, refuse: bool
+    find: Finder, ids: Column, amounts: Amounts | None, units: _Units, bits: int, *, refuse: bool
 ) -> tuple[Words, npt.NDArray[np.int64]]:
     """The rows inside the domain, each as unit << bits | partition, sorted; and their values."""
     rows, kept = np.empty(ids.codes.size, np.uint64), 0
     values = np.empty(0 if amounts is None else rows.size, np.int64)
     for begin in range(0, rows.size, CHUNK):
         part = slice(begin, begin + CHUNK)
-        places = find(part)
-        inside = places >= 0
-        if refuse and not inside.all():
+        places, numbers = find(part), units.number(ids.codes[part].copy())
+        found = _native.pack(numbers, places, units.base, units.last, bits, rows[kept : kept + places.size])
+        if found < 0:
+            raise ParameterError(CHANGED)
+        if refuse and found < places.size:
             raise UnusableValuesError("keys must all be of the domain")
-        packed = (code(ids.codes[part].copy()) << np.uint64(bits) | places.astype(np.uint64))[inside]
-        rows[kept : kept + packed.size] = packed
         if amounts is not None:
-            values[kept : kept + packed.size] = amounts(part)[inside]
-        kept += packed.size
+            values[kept : kept + found] = amounts(part)[places >= 0]
+        kept += found
     rows = rows[:kept]
     if amounts is None:
         rows.sort()

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpfast import _native
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.noise import kernels
 from dpfast.noise.release.arrays import UINT64
 from dpfast.noise.release.columns import CHUNK, Column, Integers, column, columns_of
 
@@ -48,19 +48,17 @@ class Known(NamedTuple):
         found = [[names[i] for i in places.tolist()] for names, places in zip(lists, self.places, strict=True)]
         return np.fromiter(found[0] if self.single else zip(*found, strict=True), object, self.size)
 
-    def words(self, sip: tuple[int, ...]) -> Words:
+    def words(self, sip: tuple[int, int]) -> Words:
         """The word of each key in its tag: of a tuple the keyed hash of the words of its names."""
         each = [words_of(names, sip)[at] for names, at in zip(self.columns, self.places, strict=True)]
         if self.single:
             return each[0]
-        out = np.empty(self.size, np.uint64)
         data = np.stack(each, axis=1).astype("<u8").view(np.uint8).reshape(-1)
         ends = np.arange(1, self.size + 1) * (8 * len(each))
-        kernels.kernel("siphash")(*map(np.uint64, sip), data, ends, out)
-        return out
+        return _native.hash_texts(sip, data, ends)
 
 
-def words_of(names: Column, sip: tuple[int, ...]) -> Words:
+def words_of(names: Column, sip: tuple[int, int]) -> Words:
     """The word of each name in a tag: an integer itself, modulo 2^64, or a keyed hash of a text.
 
     So it depends on no other name. Two names with equal words share their tags, which changes no
@@ -68,9 +66,7 @@ def words_of(names: Column, sip: tuple[int, ...]) -> Words:
     """
     if names.texts is None:
         return names.codes.astype(np.uint64)
-    out = np.empty(len(names.texts), np.uint64)
-    kernels.kernel("siphash")(*map(np.uint64, sip), *names.utf8(), out)
-    return out
+    return _native.hash_texts(sip, *names.utf8())
 
 
 def key_columns(keys: Any) -> tuple[list[Column], bool]:
@@ -241,6 +237,11 @@ def finder(keys: Column, known: Column) -> Find:
     return lambda rows: np.where(rows.astype(np.int64) >= 0, find(rows), -1)
 
 
+def as_words(values: Integers) -> Words:
+    """Integers modulo 2^64; without a copy if they have 64 bits."""
+    return values.view(np.uint64) if values.dtype.itemsize == 8 else values.astype(np.uint64)
+
+
 def _finder_of_integers(known: Integers, order: Places) -> Find:
     """A function that finds integers among the sorted `known`, modulo 2^64.
 
@@ -248,11 +249,10 @@ def _finder_of_integers(known: Integers, order: Places) -> Find:
     """
     low, last = int(known[0]), int(known[-1]) - int(known[0])
     if last < 4 * known.size + CHUNK:
-        base = np.uint64(low % 2**64)
+        base = low % 2**64
         table = np.full(last + 2, -1)
-        table[known.astype(np.uint64) - base] = order
-        beyond = np.uint64(last + 1)
-        return lambda rows: table[np.minimum(rows.astype(np.uint64) - base, beyond)]
+        table[as_words(known) - np.uint64(base)] = order
+        return lambda rows: _native.look_up(as_words(rows), base, table)
     search = search_of(known)
 
     def find(rows: Integers) -> Places:
@@ -270,9 +270,4 @@ def search_of(known: Integers) -> Find:
     edges = words[0] + (np.arange((span >> shift) + 1, dtype=np.uint64) << np.uint64(shift))
     begins = np.append(np.searchsorted(known, edges.view(known.dtype)), known.size)
 
-    def find(rows: Integers) -> Places:
-        places = np.empty(rows.size, np.int64)
-        kernels.kernel("search")(rows.astype(np.uint64), words, np.uint64(shift), begins, places)
-        return places
-
-    return find
+    return lambda rows: _native.search(as_words(rows), words, shift, begins)

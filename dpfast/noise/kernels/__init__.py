@@ -11,11 +11,9 @@ from typing import Any
 
 from dpfast.loading import apart
 
-FEW = 32  # bins of a unit whose tags are compared all with all, or hashed at once
-
 KERNELS = (
-    "fixed_point", "fixed_point_bits", "nominate", "bounded_histogram", "chosen_rows", "totals", "search", "siphash", "respond", "last_leader",
-    "node_sums", "least_squares", "range_sums", "top_down",
+    "fixed_point", "fixed_point_bits", "nominate", "respond", "last_leader", "node_sums", "least_squares", "range_sums",
+    "top_down",
 )  # fmt: skip
 
 
