@@ -86,20 +86,21 @@ static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize
     if (how == NULL || n <= 0 || n >= DPF_SMALL)
         Py_RETURN_NONE;
 
-    out = out == Py_None ? PyObject_CallFunctionObjArgs(empty_like, values, NULL) : Py_NewRef(out);
-    if (out == NULL)
-        return NULL;
     const size_t bytes = how->kind == DPF_FLOAT32 ? 4 : 8;
     int status = 0;
-    if (dpf_bytes(values, 0, bytes, &x)) {
-        if (dpf_bytes(out, PyBUF_WRITABLE, bytes, &y)) {
-            if (dpf_fit(&x, &y) && y.len == n * (Py_ssize_t)bytes &&
-                (!how->refuse || dpf_all_finite(how->kind, n, x.buf)))
-                status = dpf_fill_small(finish, how, values, &x, out, &y, n);
-            PyBuffer_Release(&y);
-        }
+    if (!dpf_bytes(values, 0, bytes, &x))
+        Py_RETURN_NONE;
+    out = out == Py_None ? PyObject_CallFunctionObjArgs(empty_like, values, NULL) : Py_NewRef(out);
+    if (out == NULL) {
         PyBuffer_Release(&x);
+        return NULL;
     }
+    if (dpf_bytes(out, PyBUF_WRITABLE, bytes, &y)) {
+        if (dpf_fit(&x, &y) && y.len == n * (Py_ssize_t)bytes && (!how->refuse || dpf_all_finite(how->kind, n, x.buf)))
+            status = dpf_fill_small(finish, how, values, &x, out, &y, n);
+        PyBuffer_Release(&y);
+    }
+    PyBuffer_Release(&x);
     found = status > 0 ? Py_NewRef(out) : status == 0 ? Py_NewRef(Py_None) : NULL;
     Py_DECREF(out);
     return found;

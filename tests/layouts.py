@@ -40,6 +40,7 @@ def layouts(values: np.ndarray) -> dict[str, np.ndarray]:
         "transposed": np.ascontiguousarray(values.T).T,
         "reversed": backwards[::-1],
         "all reversed": np.ascontiguousarray(np.flip(values))[(slice(None, None, -1),) * values.ndim],
+        "axes in turn": np.moveaxis(np.ascontiguousarray(np.moveaxis(values, -1, 0)[::-1])[::-1], 0, -1),
         "strided": wide[..., 1::3],
         "unaligned": unaligned,
         "read-only": frozen,
@@ -55,6 +56,44 @@ def layouts(values: np.ndarray) -> dict[str, np.ndarray]:
 
 LAYOUTS = list(layouts(np.zeros((2, 3, 4), np.int64)))
 NO_OUTPUT = {"read-only", "subclass"}
+FILLED = {
+    "fortran",
+    "transposed",
+    "reversed",
+    "all reversed",
+    "axes in turn",
+}  # a block of memory, in another order than C's
+
+
+def addresses(array: np.ndarray) -> np.ndarray:
+    """Where each element begins, in C order, counted from the first."""
+    found = np.zeros(array.shape, np.int64)
+    for axis, step in enumerate(array.strides):
+        along = np.arange(array.shape[axis]) * step
+        found += along.reshape([-1 if each == axis else 1 for each in range(array.ndim)])
+    return found.reshape(-1)
+
+
+def met(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The places, in C order, of the values that draws 0, 1, 2, ... of a fresh stream meet.
+
+    They lie one after the other in memory if values, and out if it is given, fill a block each in
+    the same order; else they are in C order.
+    """
+    given = [values] if out is None else [values, out]
+    orders = [np.argsort(addresses(array), kind="stable") for array in given]
+    filled = all(
+        (np.diff(addresses(array)[order]) == array.itemsize).all() for array, order in zip(given, orders, strict=True)
+    )
+    alike = filled and np.array_equal(orders[0], orders[-1])
+    return orders[0] if alike else np.arange(values.size)
+
+
+def in_places(drawn: np.ndarray, order: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Results of draws 0, 1, 2, ..., each brought to its place."""
+    found = np.empty(drawn.size, drawn.dtype)
+    found[order] = drawn
+    return found.reshape(shape)
 
 
 @st.composite

@@ -200,6 +200,20 @@ def stopped_after(pieces: int, failure: BaseException | None = None) -> Iterator
         yield
 
 
+@contextmanager
+def left_to_python() -> Iterator[list[int]]:
+    """How many draws C leaves undecided, each time."""
+    finish, found = engine.finish_draws, list[int]()
+
+    def watched(job: Any, exact_: Any, undecided: list[Any], *places: Any) -> None:
+        found.append(len(undecided))
+        finish(job, exact_, undecided, *places)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "finish_draws", watched)
+        yield found
+
+
 # ------------------------------------------------------------------ tiers of C on planted digits
 
 PLANTED = np.dtype([("digits", np.uint64, 4), ("offset", np.float64), ("negative", np.int32), ("sine", np.int32)])
@@ -328,6 +342,18 @@ def keys_taken(monkeypatch: pytest.MonkeyPatch) -> list[StreamKey]:
     def watched(stream: StreamKey, secret: Any) -> None:
         take(stream, secret)
         found.append(stream)
+
+    monkeypatch.setattr(StreamKey, "take", watched)
+    return found
+
+
+def secrets_taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The bytes that stream keys took from elsewhere, from now on."""
+    found, take = [], StreamKey.take
+
+    def watched(stream: StreamKey, secret: Any) -> None:
+        take(stream, secret)
+        found.append(bytes_of(stream))
 
     monkeypatch.setattr(StreamKey, "take", watched)
     return found

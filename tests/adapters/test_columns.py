@@ -103,7 +103,9 @@ def test_nulls_slices_and_chunks(library, data) -> None:
     noisy = fixed(values, mech, missing=missing, clamp=(0, 100))
     plain = np.array([(missing if dtype in INTEGERS else np.nan) if c is None else c for c in cells], dtype)[cut]
     assert library.kept(noisy, values)
-    assert library.cells(noisy) == fixed(plain, mech, missing=missing, clamp=(0, 100)).tolist()
+    # Cells that run backwards meet the draws backwards, unless the library has copied them.
+    ways = [fixed(cells_, mech, missing=missing, clamp=(0, 100)).tolist() for cells_ in (plain, plain.copy())]
+    assert library.cells(noisy) in ways
 
 
 @each(dtypes=REALS, nullable=True)

@@ -18,12 +18,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from identifiers import named
 from laws import fixed
-from layouts import FLOATS, INTEGERS, LAYOUTS, NO_OUTPUT, SHAPES, SWAPPED, layouts, some_counts, some_values, views
+from layouts import (
+    FILLED,
+    FLOATS,
+    INTEGERS,
+    LAYOUTS,
+    NO_OUTPUT,
+    SHAPES,
+    SWAPPED,
+    in_places,
+    layouts,
+    met,
+    some_counts,
+    some_values,
+    views,
+)
 
 import dpfast
 from dpfast import DiscreteLaplace, DTypeError, Laplace, ParameterError, Snapping
 from dpfast.noise.release.arrays import plain_runs
-from dpfast.noise.release.layout import disjoint, overlaps_itself, same_place
+from dpfast.noise.release.layout import disjoint, memory_order, overlaps_itself, same_place
 
 SECRET = 91  # a cell that no message may quote, and that fits every dtype
 COUNTS, VALUES = DiscreteLaplace(1, 3), Laplace(1, 3, granularity=0.25)
@@ -45,6 +59,13 @@ class Kind(NamedTuple):
 
     def fixed(self, values: object, **options: Any) -> np.ndarray:
         return fixed(self.mech, values, **options)
+
+    def expected(self, values: np.ndarray, out: np.ndarray | None = None, **options: Any) -> np.ndarray:
+        """The same by plain arrays alone: values in the order in which draws meet them."""
+        order = met(values, out)
+        if out is not None:
+            options["dtype"] = out.dtype.newbyteorder("=")
+        return in_places(self.fixed(values.reshape(-1)[order], **options), order, values.shape)
 
 
 INTEGER = Kind("counts", "an integer dtype", COUNTS, some_counts, [*INTEGERS, *SWAPPED], "i8", "i4")
@@ -207,21 +228,139 @@ def test_every_shape(shape: tuple[int, ...], kind: Kind, dtype: str) -> None:
 @of("i8 u8 i4 u1", "f8 f4")
 @pytest.mark.parametrize("shape", [(5, 6, 7), (17, 300), (9000,)], ids=str)
 def test_any_layout(shape: tuple[int, ...], kind: Kind, dtype: str, layout: str) -> None:
-    """Any strides, order, alignment, byte order, in, out, in place: equal noise in C order."""
+    """Any strides, order, alignment, byte order, in, out, in place: noise as of plain arrays."""
     cells = kind.some(shape, dtype)
     view = layouts(cells)[layout]
     before = view.tobytes()
-    assert equal(kind.fixed(view), kind.fixed(cells))
+    assert equal(kind.fixed(view), kind.expected(view))
+    assert equal(kind.fixed(view, constant_time=True), kind.expected(view))
     assert view.tobytes() == before
     if layout in NO_OUTPUT:
         return
-    expected = kind.fixed(cells, dtype=dtype)
-    out = layouts(np.zeros(shape, dtype))[layout]
+    out, apart = (layouts(np.zeros(shape, dtype))[layout] for _ in range(2))
     assert kind.fixed(cells, out=out) is out
-    assert equal(out, expected)
-    place = layouts(cells)[layout]
-    kind.fixed(place, out=place)
-    assert equal(place, expected)
+    assert equal(out, kind.fixed(cells, dtype=dtype))
+    assert kind.fixed(view, out=apart, threads=2) is apart
+    assert equal(apart, kind.expected(view, apart))
+    expected = kind.expected(view, view)
+    kind.fixed(view, out=view)
+    assert equal(view, expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@each
+def test_a_new_result_lies_as_its_values_do(kind: Kind, layout: str) -> None:
+    """If they fill a block of memory: such a result is written without a copy. Else in C order."""
+    for shape in ((3, 4, 5), (30, 20, 10), (5001,), (6, 1, 7)):
+        view = layouts(kind.some(shape, kind.wide))[layout]
+        for options in ({}, {"lower": 0}, {"dtype": kind.half}):
+            made = kind.mech.release(view, **options)
+            if layout in FILLED:
+                steps = [
+                    (step // view.itemsize, step_ // made.itemsize)
+                    for step, step_, length in zip(view.strides, made.strides, shape, strict=True)
+                    if length > 1
+                ]
+                assert all(step == step_ for step, step_ in steps)
+            else:
+                assert made.flags.c_contiguous
+            assert not np.shares_memory(made, view)
+
+
+@pytest.mark.parametrize("into", LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_memory_order_makes_plain_pairs_or_nothing(layout: str, into: str) -> None:
+    """Both views are turned alike, whatever the shape, and each element is seen once."""
+    for shape in ((3, 4, 5), (6, 1, 7), (1, 9), (11,)):
+        size = math.prod(shape)
+        names = np.arange(size).reshape(shape)
+        values, out = layouts(names)[layout], layouts(names)[into]
+        found = memory_order(values, out)
+        assert all(np.shares_memory(*pair) for pair in zip(found, (values, out), strict=True))
+        assert found[0].tolist() == found[1].tolist()
+        assert found[0].reshape(-1).tolist() == met(values, out).tolist()
+        assert (found[0] is values) == (found[1] is out)
+        assert found[0] is values or all(view.flags.c_contiguous for view in found)
+        if layout == into and layout in FILLED:
+            assert all(view.flags.c_contiguous for view in found)
+
+
+@pytest.mark.parametrize("bulk", [False, True], ids=["few", "many"])
+@each
+def test_what_memory_order_leaves_alone(kind: Kind, bulk: bool) -> None:
+    """Broadcast values, lone elements with strides of any kind, numbers, fields of records."""
+    n = 5001 if bulk else 30
+    lone = np.lib.stride_tricks.as_strided(kind.some((n, 2), kind.wide), (1, n, 1, 2), (-8, 16, 24, 8))
+    records = np.zeros((n, 2), [("a", kind.wide), ("b", kind.half)], order="F")
+    for name in records.dtype.names:
+        records[name] = kind.some((n, 2))
+    spread = np.broadcast_to(kind.some((2,), kind.wide), (n, 2))
+    turned = np.broadcast_to(kind.some((n, 1), kind.wide), (n, 2)).T
+    for values in (lone, records["a"], records["b"], spread, turned, np.array(7, kind.wide)):
+        for out in (None, np.zeros(values.shape, kind.wide), np.zeros(values.shape, kind.wide, order="F")):
+            plain = np.array(values, order="C", copy=True)
+            found = np.asarray(kind.fixed(values, out=out))
+            assert equal(found, np.asarray(kind.fixed(plain, dtype=found.dtype)))
+    flat = lone.transpose(3, 2, 1, 0)
+    assert equal(kind.fixed(flat), kind.expected(flat))
+    assert not np.array_equal(met(flat), np.arange(flat.size))
+
+
+@each
+def test_draws_of_a_turned_array_are_used_once(kind: Kind) -> None:
+    """Zeros in and one stream: the draws of a plain release, no more and no fewer of each."""
+    mechanism = DiscreteLaplace(1, 2**40) if kind is INTEGER else Laplace(1, 2**40, granularity=1)
+    for shape in ((30, 40), (300, 40)):
+        plain = fixed(mechanism, np.zeros(math.prod(shape), kind.wide))
+        assert len(set(plain.tolist())) == plain.size
+        for layout in sorted(FILLED):
+            zeros = layouts(np.zeros(shape, kind.wide))[layout]
+            with tiers.small_pieces():  # and small shares
+                alone = fixed(mechanism, zeros, threads=2)
+            assert sorted(alone.reshape(-1).tolist()) == sorted(plain.tolist())
+            assert sorted(fixed(mechanism, zeros, out=zeros).reshape(-1).tolist()) == sorted(plain.tolist())
+
+
+@pytest.mark.parametrize("layout", sorted(FILLED))
+@each
+def test_undecided_draws_of_a_turned_array(kind: Kind, layout: str) -> None:
+    """The exact tier finds their places, and adds to the values that lie there."""
+    for shape in ((30, 40), (90, 60)):
+        tiers.forget_equals()
+        mechanism = DiscreteLaplace(1, 10**6) if kind is INTEGER else Laplace(1, 10**6, granularity=1)
+        view = layouts(kind.some(shape, kind.wide))[layout]
+        out = layouts(np.zeros(shape, kind.wide))[layout]
+        expected = kind._replace(mech=mechanism).expected(view, out)
+        tiers.narrow_margins(mechanism, 0.49)
+        with tiers.left_to_python() as left:
+            assert equal(fixed(mechanism, view), expected)
+            fixed(mechanism, view, out=out)
+        assert equal(out, expected)
+        assert sum(left) > 20
+
+
+@pytest.mark.parametrize("layout", sorted(FILLED))
+@each
+def test_a_failure_zeroes_a_turned_output(kind: Kind, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place and elsewhere: no value and no result is left, whatever the order."""
+    shape = (64, 100)
+    for in_place in (False, True):
+        values = layouts(np.full(shape, SECRET, kind.wide))[layout]
+        out = values if in_place else layouts(np.full(shape, 77, kind.wide))[layout]
+        with monkeypatch.context() as patch:
+            tiers.slabs_of(patch, 1000)
+            left = iter(range(3))
+
+            def broken(call: Callable[..., Any], _release: Any, *arguments: Any, left: Any = left) -> Any:
+                if next(left, None) is None:
+                    raise KeyboardInterrupt
+                return call(*arguments)
+
+            tiers.around_c(patch, broken)
+            with pytest.raises(KeyboardInterrupt):
+                kind.mech.release(values, out=out)
+        assert not out.any()
+        assert in_place or (values == SECRET).all()
 
 
 @pytest.mark.parametrize(
@@ -250,15 +389,15 @@ def test_any_view_in_pieces(data: st.DataObject) -> None:
     values, out = data.draw(views(kind.dtypes, 2))
     values[...] = kind.some(values.shape)
     threads = data.draw(st.integers(1, 3))
-    expected = kind.fixed(np.ascontiguousarray(values), dtype=out.dtype.newbyteorder("="))
+    expected, alone = kind.expected(values, out), kind.expected(values, values)
     with tiers.small_pieces():
         kind.fixed(values, out=out, threads=threads)
         assert equal(out, expected)
         row = values[:1]
         repeated = np.broadcast_to(row, values.shape)
-        assert equal(kind.fixed(repeated), kind.fixed(repeated.copy()))
+        assert equal(kind.fixed(repeated), kind.expected(repeated))
         kind.fixed(values, out=values, threads=threads)
-    assert equal(values, expected)
+    assert equal(values, alone)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1, 1), (1, 300)], ids=str)
@@ -363,11 +502,11 @@ def test_any_view_is_the_array_that_it_shows(kind: Kind, data: st.DataObject) ->
     given_, out, place = data.draw(views(kind.dtypes, 3))
     cells = kind.some(out.shape)
     given_[...] = place[...] = cells
-    expected = kind.fixed(cells, dtype=out.dtype)
+    expected, alone = kind.expected(given_, out), kind.expected(place, place)
     kind.fixed(given_, out=out)
     kind.fixed(place, out=place)
     assert equal(out, expected)
-    assert equal(place, expected)
+    assert equal(place, alone)
 
 
 # ------------------------------------------------------------------ one array in two roles
@@ -420,8 +559,9 @@ def test_threads_do_not_meet(kind: Kind, dtype: str, step: int) -> None:
         kind.fixed(cells, out=out, threads=threads)
         assert equal(out, expected), threads
         out[:] = cells
+        alone = kind.expected(out, out)
         kind.fixed(out, out=out, threads=threads)
-        assert equal(out, expected), threads
+        assert equal(out, alone), threads
 
 
 @each

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tiers
 from fresh import workers
-from layouts import layouts
+from layouts import FILLED, layouts
 from seals import LAWS, MECH, E, by_blocks, cells, cut, fresh, independent, known, seal_of, texts
 from tiers import SEALED_ROWS
 
@@ -65,11 +65,12 @@ def test_every_layout_and_dtype(mech: Any, shape: tuple[int, ...]) -> None:
     values, key = cells(mech, int(np.prod(shape))).reshape(shape), fresh()
     whole = mech.release(values, key=key)
     kinds = ["i1", "i2", ">i4", "i8"] if values.dtype.kind == "i" else ["f4", ">f4", "f8", ">f8"]
-    views = [values.astype(kind) for kind in kinds]
+    views = [(values.astype(kind), None) for kind in kinds]
     if values.size > 1:
-        views += layouts(values).values()
-    for view in views:
-        for out in (None, np.full(shape, 77, whole.dtype), np.full((*shape, 2), 77, whole.dtype)[..., 1]):
+        outs = layouts(np.full(shape, 77, whole.dtype))
+        views += [(view, outs[name] if name in FILLED else None) for name, view in layouts(values).items()]
+    for view, alike in views:
+        for out in (None, np.full(shape, 77, whole.dtype), np.full((*shape, 2), 77, whole.dtype)[..., 1], alike):
             noisy = mech.release(view, key=key, out=out, resume=True, dtype=whole.dtype)
             assert out is None or noisy is out
             assert np.array_equal(noisy, whole)

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import tiers
 from fresh import python
+from layouts import FILLED, in_places, met
+from layouts import layouts as laid
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
 
@@ -45,9 +47,10 @@ def test_every_layout(mech: Any, dtype: str, calls: list[bool]) -> None:
     for name, values in layouts(dtype).items():
         before = values.copy()
         made = np.asarray(mech.release(values))  # one number of a 0-d array
-        assert calls.pop() == bool(values.flags.carray or name == "read-only"), name
+        turned = name in {"reversed", "transposed"}
+        assert calls.pop() == bool(values.flags.carray or name == "read-only" or turned), name
         assert (type(made), made.dtype, made.shape) == (np.ndarray, values.dtype, values.shape), name
-        assert made.flags.carray, name
+        assert made.strides == values.strides if turned else made.flags.carray, name
         assert np.array_equal(values, before), name
         assert not np.shares_memory(made, values), name
         distance = np.abs(made.astype(float) - before.astype(float))
@@ -175,6 +178,35 @@ def test_an_undecided_draw_is_finished_exactly(
     with pytest.raises(KeyboardInterrupt):
         blind_mech.release(values, out=values if given else None)
     assert set(values.tolist()) == ({0} if given else {FAR})
+
+
+@pytest.mark.parametrize("given", ["new", "out", "in place"])
+@pytest.mark.parametrize("layout", sorted(FILLED))
+@pytest.mark.parametrize("mech", [COUNTS[0], REALS[0]], ids=lambda value: value.NAME)
+def test_few_turned_values_meet_the_draws_in_memory_order(
+    mech: Any, layout: str, given: str, calls: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one call into C; here the exact tier decides all of them, under the key that C drew."""
+    constants = tiers.constants(mech)
+    margins = dict.fromkeys([name for name in constants if "margin" in name], -1.0)
+    tiers.plant(monkeypatch, type(mech), "constants", lambda _: constants | margins | {"wide_cell": 400})
+    blind = pickle.loads(pickle.dumps(mech))
+    keys = tiers.secrets_taken(monkeypatch)
+    for shape in ((5, 8), (2, 1, 9), (17,)):
+        values = laid((np.arange(np.prod(shape)) * 3).reshape(shape).astype("l" if mech in COUNTS else "d"))[layout]
+        out = {"new": None, "out": laid(np.zeros(shape, values.dtype))[layout], "in place": values}[given]
+        order = met(values)
+        plain = values.reshape(-1)[order]
+        found = blind.release(values, out=out)
+        assert calls.pop()
+        (key,) = keys
+        if mech in COUNTS:
+            drawn = plain + [tiers.decided(mech, tiers.StreamKey(key), i) for i in range(plain.size)]
+        else:
+            drawn = tiers.by_the_exact_tier(mech, plain, key)
+        assert out is None or found is out
+        assert np.array_equal(found, in_places(drawn, order, shape))
+        keys.clear()
 
 
 def test_a_failure_before_python_finishes_leaves_zeros(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,20 @@ from dpfast.noise.mechanisms.described import Described, Payable
 from dpfast.noise.mechanisms.equals import shared_property
 from dpfast.noise.mechanisms.known_plans import check_plan
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
-from dpfast.noise.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_dtype, plain_array, real_dtype
+from dpfast.noise.release.arrays import (
+    INT64,
+    LONG_LONG,
+    Job,
+    RealJob,
+    integer_dtype,
+    plain_array,
+    real_dtype,
+)
 from dpfast.noise.release.blocks import Blocks
 from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.digits import reader
 from dpfast.noise.release.engine import SMALL, Draws, check_finite, finish_small, prepare_small, run, run_small
-from dpfast.noise.release.layout import disjoint
+from dpfast.noise.release.layout import disjoint, memory_order, new_result
 from dpfast.noise.release.names import Names
 from dpfast.privacy.formatting import rounded
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
@@ -326,7 +334,9 @@ class Releasing(Mechanism, Payable):
                 bounded_histogram are refused if the mechanism was made for a smaller change.
             out: where to write, of the shape of values, or values itself. After a failure it holds
                 zeros, so values in place are lost. It is untouched if no key could be had, or if a
-                real value is refused in place or under a key.
+                real value is refused in place or under a key. A new array lies in memory as values
+                do if these fill a block of it, transposed or reversed, and there is no key; else in
+                C order. Writing costs least where both lie alike.
             dtype: of the result: by default int64, or the values' own if real. A grid point that it
                 does not hold becomes the nearest that it does, or its largest or smallest finite
                 number; zero is always +0.0.
@@ -382,6 +392,8 @@ class Releasing(Mechanism, Payable):
             if values.dtype is LONG_LONG:
                 values = values.view(INT64)
             found = _native.small(self._finish, self._small, values, out)
+            if found is None and values.size < SMALL and not values.flags.c_contiguous:
+                found = self._few_turned(values, out)
             if found is not None:
                 return found if found.ndim or out is not None else found[()]
         if key is not None:
@@ -402,6 +414,16 @@ class Releasing(Mechanism, Payable):
             return ()
         jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]
         return tuple(each for job in jobs for each in prepare_small(job, self._constant_work_plan))
+
+    def _few_turned(self, values: Any, out: Any) -> Any:
+        """A release of few values that memory's order makes plain; None if nothing has happened."""
+        made = new_result(values, values.dtype) if out is None else out
+        if type(made) is not np.ndarray:
+            return None
+        turned = memory_order(values, made)
+        if turned[0] is values or _native.small(self._finish, self._small, *turned) is None:
+            return None
+        return made
 
     @_native.own_mode()
     def _finish(self, values: Any, out: Any, *left: int) -> None:
@@ -442,13 +464,18 @@ class Releasing(Mechanism, Payable):
                 raise ParameterError("out must not be values themselves under a key: no retry could read them again")
             self._sealed(job, public, (constant_work, plan), charge, Given(*given)._replace(threads=threads))
             return job.out if job.out.ndim or out is not None else job.out[()]
+        result = job.out
+        if not job.counts.flags.c_contiguous:
+            result = new_result(job.counts, result.dtype) if out is None else result
+            counts, turned = memory_order(job.counts, result)
+            job = job._replace(counts=counts, out=turned)
         if (charge is not None or out is not None) and isinstance(job, RealJob):
             check_finite(job, final=charge is not None)
         # Charge: nothing is drawn yet, and nothing is checked any more.
         if charge is not None:
             charge()
         self._draw(job, constant_work, plan, threads)
-        return job.out if job.out.ndim or out is not None else job.out[()]  # a number for a number
+        return result if result.ndim or out is not None else result[()]  # a number for a number
 
     def _draw(self, job: Job | RealJob, constant_work: bool, plan: _native.Plan, threads: int | None) -> None:
         """Fill job.out with values plus noise of a fresh stream."""
