@@ -443,8 +443,7 @@ class Releasing(Mechanism, Payable):
         # Prepare: what can be wrong is found here.
         out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume, columns = given
         public = self._inputs(clamp, missing)
-        if threads is not None:
-            threads = whole("threads", threads, 1)
+        threads = None if threads is None else whole("threads", threads, 1)
         if constant_time is not False:
             constant_time = flag("constant_time", constant_time)
         if type(values) is not np.ndarray and (other := port.releaser(values, out)) is not None:
@@ -464,9 +463,12 @@ class Releasing(Mechanism, Payable):
                 raise ParameterError("out must not be values themselves under a key: no retry could read them again")
             self._sealed(job, public, (constant_work, plan), charge, Given(*given)._replace(threads=threads))
             return job.out if job.out.ndim or out is not None else job.out[()]
+        if not job.counts.flags.c_contiguous and out is None:
+            kind: Any = job.out.dtype
+            job = job._replace(out=np.empty(0, kind))  # what lies in C order goes before other memory comes
+            job = job._replace(out=new_result(job.counts, kind))
         result = job.out
-        if not job.counts.flags.c_contiguous:
-            result = new_result(job.counts, result.dtype) if out is None else result
+        if not result.flags.c_contiguous:
             counts, turned = memory_order(job.counts, result)
             job = job._replace(counts=counts, out=turned)
         if (charge is not None or out is not None) and isinstance(job, RealJob):

@@ -80,8 +80,8 @@ def memory_order(counts: npt.NDArray[Any], out: npt.NDArray[Any]) -> tuple[npt.N
 
 
 def new_result(values: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """New memory, laid out as the values are if they fill a block, else in C order."""
-    turn = None if values.flags.c_contiguous else _turn(values.shape, values.strides, values.itemsize)
+    """New memory, laid out as values with an axis are if they fill a block, else in C order."""
+    turn = _turn(values.shape, values.strides, values.itemsize)
     if turn is None:
         return np.empty(values.shape, dtype)
     made = np.empty_like(values, dtype)
