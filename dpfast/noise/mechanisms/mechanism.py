@@ -17,15 +17,7 @@ from dpfast.noise.mechanisms.described import Described, Payable
 from dpfast.noise.mechanisms.equals import shared_property
 from dpfast.noise.mechanisms.known_plans import check_plan
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
-from dpfast.noise.release.arrays import (
-    INT64,
-    LONG_LONG,
-    Job,
-    RealJob,
-    integer_dtype,
-    plain_array,
-    real_dtype,
-)
+from dpfast.noise.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_dtype, plain_array, real_dtype
 from dpfast.noise.release.blocks import Blocks
 from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.digits import reader
