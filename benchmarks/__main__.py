@@ -3,7 +3,7 @@
 
     python benchmarks [TABLE ...] [--row NAME] [--size N] [--rounds R] [--json FILE]
                       [--markdown PAGE ...] [--curves FILE [--largest N]]
-    python benchmarks jobs ...
+    python benchmarks jobs|against ...
 
 `adapters` means all that are installed. In every round every row is timed right after its
 reference, in one process: a change of the machine's speed falls on both. benchmarks/README.md says
@@ -16,9 +16,10 @@ import argparse
 import json
 import sys
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
-from tables import ADAPTERS, TABLES, limits, progress, report, table, texts
+from tables import ADAPTERS, TABLES, progress, report, table, text
 
 from dpfast.evidence.bench import curves
 from dpfast.evidence.bench.measure import machine
@@ -29,10 +30,8 @@ ROUNDS = 7  # for the curves
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["jobs"]:
-        import jobs
-
-        jobs.main(sys.argv[2:])
+    if sys.argv[1:2] in (["jobs"], ["against"]):
+        import_module(sys.argv[1]).main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -65,14 +64,14 @@ def main() -> None:
                 raise
             print(f"{name}: left out, {missing}", file=sys.stderr)
             continue
-        places = [(page, mark) for page in options.markdown for mark in (name, limits(name)) if has_marks(page, mark)]
+        places = [page for page in options.markdown if has_marks(page, name)]
         if options.markdown and not places:
             around_marks(options.markdown[0], name)  # fails, before minutes are spent
         found = report(name, options.size, options.rounds, options.row)
         print(f"\n{name}\n\n{found.table()}", end="")
         records[name] = found.record()
-        for page, mark in places:
-            write_between_marks(page, mark, texts(name, found)[mark])
+        for page in places:
+            write_between_marks(page, name, text(found))
     if options.curves:
         most, rounds = curves.that_fit(options.largest), options.rounds or ROUNDS
         if most < options.largest:

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
-from dpfast.evidence.bench.measure import Bound, Reference, Row, Run
+from dpfast.evidence.bench.measure import Reference, Row, Run
 
 SIZE, ROUNDS = 1_000_000_000, 3
 ABOUT = "int64 counts in the file; processor seconds of the processes"
@@ -77,6 +77,5 @@ def rows(size: int) -> Iterator[Row]:
         read(source)
 
     cp, more = Reference("cp, and sync", copied, size), {"prepare": clear, "clock": children, "chart": True}
-    bound = Bound("x", 3, 2)
-    yield Row("privatize, under a key and a ledger", partial(privatize, key=True), size, cp, bound, **more)
+    yield Row("privatize, under a key and a ledger", partial(privatize, key=True), size, cp, **more)
     yield Row("privatize, without", partial(privatize, key=False), size, cp, **more)

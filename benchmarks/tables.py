@@ -2,7 +2,7 @@
 """The tables: TABLES, and one for each adapter library.
 
 A table is a module with SIZE, ROUNDS, ABOUT and rows(size); those of adapters/ share theirs. A page
-has marks for its main rows (`bench:NAME`), or for all rows with a limit (`bench:NAME_limits`).
+has marks for its main rows (`bench:NAME`).
 """
 
 from __future__ import annotations
@@ -47,17 +47,10 @@ SHORT: Columns = (
     ("time", time),
     ("ratio", lambda r: compared(r.ratio, r.row.measures)),
 )
-LIMITS: Columns = (
-    *SHORT,
-    ("must", lambda r: r.row.bound.show(r.row.bound.must)),
-    ("aim", lambda r: r.row.bound.show(r.row.bound.aim)),
-    ("verdict", lambda r: r.verdict),
-)
 FULL: Columns = (
     *SHORT,
     ("quartiles", quartiles),
     ("least", lambda r: compared(r.least, r.row.measures)),
-    *LIMITS[len(SHORT) :],
 )
 
 
@@ -85,16 +78,9 @@ def progress(name: str, turns: list[Turn]) -> Iterator[Turn]:
         yield from in_round
 
 
-def limits(name: str) -> str:
-    """The name of the marks between which a page holds all rows with a limit."""
-    return f"{name}_limits"
-
-
-def texts(name: str, found: Report) -> dict[str, str]:
-    """What a page may hold of a table, by the name of its marks."""
-    main = [result for result in found.results if result.row.chart]
-    limited = [result for result in found.results if result.row.bound.must is not None]
-    return {name: found.markdown(main), limits(name): found.markdown(limited, LIMITS)}
+def text(found: Report) -> str:
+    """What a page holds of a table: its main rows."""
+    return found.markdown([result for result in found.results if result.row.chart])
 
 
 def report(name: str, size: int | None = None, rounds: int | None = None, row: str = "") -> Report:

@@ -29,7 +29,7 @@ import dpfast
 from dpfast.app.cli.bench import LATENCY, bench
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.evidence.bench import curves, peers
-from dpfast.evidence.bench.measure import Bound, Reference, Result, Row, growth, machine, measured, timed
+from dpfast.evidence.bench.measure import Reference, Result, Row, growth, machine, measured, timed
 from dpfast.evidence.bench.page import aligned, around_marks, markdown, write_between_marks
 from dpfast.evidence.bench.report import Report, rate
 from dpfast.evidence.bench.rows import SCALES, Arrays, of_this_machine, ours
@@ -235,21 +235,6 @@ def test_a_row_may_have_a_clock_of_its_own() -> None:
     assert json.loads(json.dumps(alone.record()))["ratio"] is None
 
 
-VERDICTS = {  # for 3 ns a count, half as much again as the reference
-    "": [Bound()],
-    "kept": [Bound("x", 2, 1), Bound("x faster", 0.6), Bound("ns", 4, 2)],
-    "MISSED": [Bound("x", 1.4, 1), Bound("x faster", 0.7), Bound("ns", 2)],
-    "aim kept": [Bound("x", 2, 1.6), Bound("x faster", 0.6, 0.65), Bound("µs", 1, 0.1)],
-}
-
-
-@pytest.mark.parametrize(("verdict", "bound"), [(v, bound) for v in VERDICTS for bound in VERDICTS[v]], ids=str)
-def test_a_verdict_says_which_limit_is_kept(verdict, bound) -> None:
-    row = replace(planted(lambda: None), bound=bound)
-    assert Result(row, [3e-6], [2e-9]).verdict == verdict
-    assert not Result(row, [math.nan], [math.nan]).verdict
-
-
 def test_growth_of_the_peak_is_seen() -> None:
     """A run that makes 64 MiB is charged for them, where the system can tell."""
     grown, _ = growth(lambda: np.ones(2**23))
@@ -260,10 +245,9 @@ def test_growth_of_the_peak_is_seen() -> None:
 
 def test_where_the_system_says_nothing_of_memory(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("dpfast.evidence.bench.measure.PROCESS", tmp_path / "none")
-    row = Row("a", lambda: None, 1, bound=Bound("MiB", 8, 2), clock=growth, measures="B")
+    row = Row("a", lambda: None, 1, clock=growth, measures="B")
     result = measured([row], 2)[0]
     assert math.isnan(result.figure)
-    assert not result.verdict
     assert json.loads(json.dumps(result.record(), allow_nan=False))["bytes"] == [None, None]
 
 
@@ -353,7 +337,6 @@ def test_every_row_of_the_ratios_runs(benchmarks) -> None:
             row.prepare()
             assert row.run() is not None
             assert row.against is None or row.against.counts == row.counts
-        assert row.bound.must is None or (row.bound.kind == "MiB") == (row.measures == "B")
 
 
 def test_tables_are_measured_and_written(benchmarks, tmp_path, capsys, monkeypatch) -> None:
@@ -394,26 +377,22 @@ def test_one_row_is_measured_by_its_name(benchmarks, capsys, monkeypatch) -> Non
 
 
 def test_pages_get_what_their_marks_name_and_curves_are_drawn(benchmarks, tmp_path, monkeypatch) -> None:
-    """One command: main rows for one page, rows with a limit for another, and a picture."""
+    """One command: the main rows for each page that has marks, and a picture."""
     ratios, found = benchmarks("ratios"), tmp_path / "found.json"
-    rows = {(row.chart, row.bound.must is None): row for row in ratios.rows(100) if row.clock is timed}
-    both, limit, neither = rows[True, False], rows[False, False], rows[False, True]
-    monkeypatch.setattr(ratios, "rows", lambda _: [both, limit, neither])
-    pages = [tmp_path / "main.md", tmp_path / "limits.md"]
-    for page, name in zip(pages, ("ratios", "ratios_limits"), strict=True):
-        page.write_text(f"<!-- bench:{name}:start -->\n<!-- bench:{name}:end -->")
+    rows = {row.chart: row for row in ratios.rows(100) if row.clock is timed}
+    monkeypatch.setattr(ratios, "rows", lambda _: [rows[True], rows[False]])
+    pages = [tmp_path / "one.md", tmp_path / "two.md"]
+    for page in pages:
+        page.write_text("<!-- bench:ratios:start -->\n<!-- bench:ratios:end -->")
     for name, value in {"STRETCH": 100, "AT_SIZE": 100, "REPEATED": 10, "SCALES": (0.5, 2.0**30)}.items():
         monkeypatch.setattr(curves, name, value)
     picture = tmp_path / "curves.svg"
     options = ["--rounds", "1", "--markdown", *pages, "--curves", picture, "--largest", "30", "--json", found]
     monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, options)])
     runpy.run_path(str(BENCHMARKS), run_name="__main__")
-    main, limits = ([[cell.strip() for cell in line.split("|")[1:-1]] for line in page.read_text().split("\n")
-                     if line.startswith("|")] for page in pages)  # fmt: skip
-    assert [line[0] for line in main[2:]] == [both.name]
-    assert [line[0] for line in limits[2:]] == [both.name, limit.name]
-    assert limits[0][-3:] == ["must", "aim", "verdict"]
-    assert {line[-1] for line in limits[2:]} <= VERDICTS.keys()
+    for page in pages:
+        lines = [line.split("|")[1].strip() for line in page.read_text().split("\n") if line.startswith("|")]
+        assert lines[2:] == [rows[True].name]
     assert "<svg" in picture.read_text()
     drawn = json.loads(found.read_text())["curves"]
     assert drawn["size"]["values"] == [1, 3, 10, 30]
@@ -423,21 +402,20 @@ def test_pages_get_what_their_marks_name_and_curves_are_drawn(benchmarks, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("page", "table", "mark", "shown"),
+    ("page", "table"),
     [
-        ("README.md", "ratios", "ratios", lambda row: row.chart),
-        ("docs/performance.md", "ratios", "ratios_limits", lambda row: row.bound.must is not None),
-        ("docs/performance.md", "fresh_arrays", "fresh_arrays", lambda row: row.chart),
-        ("docs/performance.md", "selection", "selection_limits", lambda row: row.bound.must is not None),
-        ("docs/trees.md", "trees", "trees_limits", lambda row: row.bound.must is not None),
+        ("README.md", "ratios"),
+        ("docs/performance.md", "fresh_arrays"),
+        ("docs/performance.md", "selection"),
+        ("docs/trees.md", "trees"),
     ],
 )
-def test_a_page_holds_the_rows_of_today(benchmarks, page, table, mark, shown) -> None:
+def test_a_page_holds_the_rows_of_today(benchmarks, page, table) -> None:
     """Each once, in order; the rows of narrower instruction sets are those of its machine."""
-    before, after = around_marks(BENCHMARKS.parent / page, mark)
+    before, after = around_marks(BENCHMARKS.parent / page, table)
     text = (BENCHMARKS.parent / page).read_text()[len(before) : -len(after)]
     held = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)[1:]  # without the rule below the heads
-    due = [row.name for row in benchmarks(table).rows(100) if shown(row)]
+    due = [row.name for row in benchmarks(table).rows(100) if row.chart]
     assert [name for name in held if "forced" not in name] == [name for name in due if "forced" not in name]
 
 

@@ -33,7 +33,6 @@ HEAD = 1_000  # results that are compared between two timed calls
 SURELY = 100  # no accident makes so many results equal, at any scale measured here
 PROCESS = Path("/proc/self")
 RECORDED = {"s": "seconds", "B": "bytes", "": "numbers"}
-LIMITS = {"ns": 1e-9, "µs": 1e-6, "s": 1.0, "MiB": 2.0**20}
 
 
 def timed(run: Run, clock: Callable[[], float] = time.perf_counter) -> tuple[float, object]:
@@ -67,22 +66,6 @@ def _peak() -> int:
 
 
 @dataclass(frozen=True)
-class Bound:
-    """Two limits that the project set itself.
-
-    They limit the ratio ("x faster": the reference's time over the row's), or the row's figure in
-    the unit of `kind`.
-    """
-
-    kind: Literal["x", "x faster", "ns", "µs", "s", "MiB"] = "x"
-    must: float | None = None
-    aim: float | None = None
-
-    def show(self, limit: float | None) -> str:
-        return "" if limit is None else f"{limit:g} {self.kind}"
-
-
-@dataclass(frozen=True)
 class Reference:
     """The operation that a row is measured right after, and divided by."""
 
@@ -99,7 +82,6 @@ class Row:
     run: Run
     counts: int  # one run handles so many
     against: Reference | None = None
-    bound: Bound = Bound()
     kind: Literal["safe", "disputed", "unsafe", "floor", "sampler"] = "safe"  # a sampler is any of the first three
     who: str = "dpfast"
     called: str = ""  # the exact call, if the name does not say it
@@ -154,17 +136,6 @@ class Result:
         """The ratio of both sides' least: about what an undisturbed machine would show."""
         return float(min(self.figures) / min(self.besides))
 
-    @property
-    def verdict(self) -> str:
-        """Which of its two limits the row keeps; nothing without a limit, or without a figure."""
-        bound = self.row.bound
-        value = self.figure / LIMITS[bound.kind] if bound.kind in LIMITS else self.ratio
-        if bound.must is None or math.isnan(value):
-            return ""
-        limits = [limit for limit in (bound.must, bound.aim) if limit is not None]
-        kept = [limit for limit in limits if (1 / value >= limit if bound.kind == "x faster" else value <= limit)]
-        return ("MISSED", "kept", "aim kept")[len(kept)]
-
     def record(self) -> dict[str, object]:
         row, unit = self.row, RECORDED[self.row.measures]
         figures = {"ratio": self.ratio, "peak_growth_bytes": self.grown}
@@ -178,7 +149,6 @@ class Result:
             **{name: _known(value) for name, value in figures.items()},
             "ratio_to": row.against.name if row.against else None,
             "reference_counts": row.against.counts if row.against else None,
-            "verdict": self.verdict,
             unit: [_known(value) for value in self.runs],
             f"reference_{unit}": self.reference if row.against else [],
         }
