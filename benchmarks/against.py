@@ -28,6 +28,7 @@ from against_rows import FIRST_TIMES, SLICE, Row, floors, rows
 
 from dpfast.evidence.bench.measure import machine
 from dpfast.evidence.bench.page import aligned, around_marks, markdown, write_between_marks
+from dpfast.privacy.formatting import quantity
 
 HERE = Path(__file__).resolve().parent
 ROOT, KEPT = HERE.parent, HERE.parent / "build" / "against"
@@ -183,7 +184,7 @@ def table(results: Sequence[tuple[Row, Found]], floor: Mapping[str, float]) -> l
     for row, it in results:
         ns, least = it.now / row.size, row.least(floor)
         lines.append([
-            row.name, row.against, f"{ns:,.2f} ns" if ns < 1e4 else f"{ns / 1e6:,.1f} ms",
+            row.name, row.against, quantity(ns / 1e9, "s"),
             f"{ns / least:.2f}" if least else "", f"{it.ratio:.2f}", f"{it.control:.2f}", f"{it.must:g}", it.verdict,
         ])  # fmt: skip
     return lines

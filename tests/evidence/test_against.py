@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -148,3 +149,12 @@ def test_every_row_runs(against, monkeypatch) -> None:
             assert not np.array_equal(before, data[1])
         assert row.least(floor) >= 0
     assert len({*names}) == len(names)
+
+
+def test_the_page_holds_the_rows_of_today(against) -> None:
+    page = ROOT / "docs" / "performance.md"
+    before, after = against.around_marks(page, "against")
+    text = page.read_text()[len(before) : -len(after)]
+    held = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)[1:]  # without the rule below the heads
+    first = "the README's first command"  # only where its data are installed
+    assert [name for name in held if name != first] == [row.name for row in against.rows() if row.name != first]
