@@ -78,9 +78,11 @@ class Blocks:
     def shape(self) -> tuple[int, ...]:
         return self.values.shape
 
-    def one(self, digest: Callable[[list[Any]], bytes]) -> bytes:
-        """The digest of values that are one block, of any size. Their copy is kept for `draw`."""
+    def one(self, digest: Callable[[list[Any]], bytes], *, keep: bool = True) -> bytes:
+        """The digest of values that are one block, of any size. keep: their copy, for `draw`."""
         self.block = max(BLOCK, self.size)
+        if not keep and self._as_noised is not None:
+            return digest(self._fields(0, self._as_noised))
         self._kept = self.room(self.size)
         self._digests = [digest(self._fields(0, self.copy(0, self._kept)))]
         return self._digests[0]
