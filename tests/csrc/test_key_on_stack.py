@@ -288,6 +288,14 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
     "dpf_next_double": generator,
 }
 KEYLESS = {
+    # Rows are bounded: no noise is drawn under a chooser's keys, and the bound holds for public ones, too.
+    "dpf_bounded_counts",
+    "dpf_chosen_rows",
+    "dpf_hash_texts",
+    "dpf_look_up",
+    "dpf_pack",
+    "dpf_search",
+    "dpf_totals",
     "dpf_all_finite",
     "dpf_small",
     "dpf_best_isa",
