@@ -288,7 +288,7 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
     "dpf_next_double": generator,
 }
 KEYLESS = {
-    # Rows are bounded: no noise is drawn under a chooser's keys, and the bound holds for public ones, too.
+    # No noise is drawn under the keys that choose rows, and the bound holds for public ones.
     "dpf_bounded_counts",
     "dpf_chosen_rows",
     "dpf_hash_texts",
