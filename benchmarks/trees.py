@@ -75,6 +75,5 @@ def rows(size: int) -> Iterator[Row]:
         for branching in (2, 4, 8, 16, 32):
             run: Run = partial(released, zeros, branching, **budget)
             name = f"{law}, branching {branching}: mean error"
-            yield Row(
-                name, run, 1, against, unit="range", clock=mean_error, measures="", chart=branching == 8
-            )  # the default
+            main = branching == 8  # the default
+            yield Row(name, run, 1, against, unit="range", clock=mean_error, measures="", chart=main)

@@ -5,10 +5,9 @@
 #include "machine.h"
 #include "tags.h"
 
-enum { FEW = DPF_FEW }; /* bins whose tags are compared all with all, or hashed at once */
 typedef uint64_t tags_at_once __attribute__((vector_size(DPF_VECTOR)));
 
-/* The words of a unit's bins become their tags, FEW of them. */
+/* The words of a unit's bins become their tags, DPF_FEW of them. */
 DPF_INLINE void tags_of_bins(const dpf_choice *how, uint64_t name, uint64_t *words, int64_t found) {
     const uint64_t length = (uint64_t)16 << 56;
     uint64_t state[4];
@@ -37,10 +36,10 @@ DPF_INLINE int64_t lesser(const uint64_t *tags, uint64_t tag, int many) {
  * than `most` if tags are equal. Without branches, for a processor foresees no tag. */
 DPF_INLINE int64_t keep_least(uint64_t *tags, int64_t found, int64_t most, int64_t *begin, int64_t *many) {
     int64_t kept = 0;
-    for (int64_t i = found; i < FEW; i++)
+    for (int64_t i = found; i < DPF_FEW; i++)
         tags[i] = UINT64_MAX;
     for (int64_t i = 0; i < found; i++) {
-        const int64_t less = found <= FEW / 2 ? lesser(tags, tags[i], FEW / 2) : lesser(tags, tags[i], FEW);
+        const int64_t less = found <= DPF_FEW / 2 ? lesser(tags, tags[i], DPF_FEW / 2) : lesser(tags, tags[i], DPF_FEW);
         begin[kept] = begin[i], many[kept] = many[i];
         kept += less < most;
     }
@@ -51,7 +50,7 @@ DPF_INLINE int64_t keep_least(uint64_t *tags, int64_t found, int64_t most, int64
 static void draw_bins(const dpf_choice *how, const uint64_t *rows, int64_t n, int64_t at, uint64_t name, int64_t most,
                       uint64_t *heap, int64_t *begin, int64_t *many) {
     const uint64_t unit = rows[at] >> how->bits;
-    uint64_t tags[FEW] = {0};
+    uint64_t tags[DPF_FEW] = {0};
     int64_t held = 0, found = 0, end = at;
     for (int inside = 1; inside;) {
         if (end == at || rows[end] != rows[end - 1]) {
@@ -60,7 +59,7 @@ static void draw_bins(const dpf_choice *how, const uint64_t *rows, int64_t n, in
         }
         end++;
         inside = end < n && rows[end] >> how->bits == unit;
-        if (found == FEW || !inside) {
+        if (found == DPF_FEW || !inside) {
             tags_of_bins(how, name, tags, found);
             for (int64_t i = 0; i < found; i++) {
                 dpf_hold(heap, begin, held, most, tags[i], begin[most + i]);
@@ -78,7 +77,7 @@ static void draw_bins(const dpf_choice *how, const uint64_t *rows, int64_t n, in
 static void bounded_counts(const dpf_choice *how, const uint64_t *rows, int64_t n, int64_t most, int64_t cap,
                            uint64_t *heap, int64_t *begin, int64_t *many, int64_t *counts) {
     const uint64_t low = ((uint64_t)1 << how->bits) - 1;
-    const int64_t room = most > FEW ? most : FEW, last = most + FEW;
+    const int64_t room = most > DPF_FEW ? most : DPF_FEW, last = most + DPF_FEW;
     for (int64_t at = 0; at < n;) {
         const int64_t first = at;
         const uint64_t unit = rows[at] >> how->bits;
@@ -96,8 +95,8 @@ static void bounded_counts(const dpf_choice *how, const uint64_t *rows, int64_t 
         int64_t kept = found;
         if (found > most) {
             const uint64_t name = dpf_word_of_unit(how, unit);
-            if (found <= FEW) {
-                uint64_t tags[FEW] = {0};
+            if (found <= DPF_FEW) {
+                uint64_t tags[DPF_FEW] = {0};
                 for (int64_t i = 0; i < found; i++)
                     tags[i] = dpf_word_of_bin(how, rows[begin[i]]);
                 tags_of_bins(how, name, tags, found);

@@ -202,7 +202,7 @@ void *dpf_capsule(void);
 
 /* How entries are drawn: by their tags, the keyed hashes of what they are (tags.h). A row is
  * unit << bits | bin. */
-enum { DPF_FEW = 32 }; /* bins of a unit whose tags are compared all with all */
+enum { DPF_FEW = 32 }; /* bins of a unit whose tags are compared all with all, or hashed at once */
 typedef struct {
     int32_t isa, bits;
     uint64_t key[2], base;

@@ -399,7 +399,7 @@ class Choice(NamedTuple):
     key: tuple[int, int]
     isa: int | None = None
 
-    def _in_c(self) -> Any:
+    def in_c(self) -> Any:
         """It, and the arrays that it points to."""
         units, bins = _words(self.units), _words(self.bins)
         isa = best_isa() if self.isa is None else self.isa
@@ -411,7 +411,7 @@ class Choice(NamedTuple):
 
 def bounded_counts(rows: np.ndarray, how: Choice, most: int, cap: int) -> np.ndarray:
     """What each bin has if a unit keeps `most` bins, and `cap` rows in each. rows: sorted."""
-    counts, (choice, *_kept) = np.zeros(how.bins.size, np.int64), how._in_c()  # noqa: SLF001  this module's own
+    counts, (choice, *_kept) = np.zeros(how.bins.size, np.int64), how.in_c()
     heap = ffi.new("uint64_t[]", most)
     begin, many = (ffi.new("int64_t[]", most + FEW + 1) for _ in range(2))
     lib.dpf_bounded_counts(choice, _words(rows), rows.size, most, cap, heap, begin, many, _integers(counts))
@@ -420,7 +420,7 @@ def bounded_counts(rows: np.ndarray, how: Choice, most: int, cap: int) -> np.nda
 
 def chosen_rows(rows: np.ndarray, values: np.ndarray, how: Choice, most: int, *, shift: int, whole: bool) -> int:
     """How many rows are kept. They come first in sorted rows, and in their values, if any."""
-    choice, *_kept = how._in_c()  # noqa: SLF001
+    choice, *_kept = how.in_c()
     heap, places = ffi.new("uint64_t[]", most), ffi.new("int64_t[]", most)
     amounts = _integers(values) if values.size else ffi.NULL
     return int(lib.dpf_chosen_rows(choice, _words(rows), amounts, rows.size, shift, whole, most, heap, places))
