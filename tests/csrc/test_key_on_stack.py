@@ -467,6 +467,7 @@ THROUGH_TABLES = {
     **dict.fromkeys(("dpf_refill", "dpf_refilled_uint64", "dpf_refilled_double"), "batch_words"),
     **dict.fromkeys(("dpf_isa_runs", "dpf_best_isa"), "runs"),
     "dpf_self_check": "counts_zeros",
+    "dpf_bounded_counts": "bounded_counts",
 }
 ARROW = re.compile("dpf_(release|fill|arrow)_")  # who calls through Arrow's structures: the releases alone
 
