@@ -26,8 +26,14 @@ enum {
     DPF_UINT64 = 2,
     DPF_FLOAT64 = 3,
     DPF_FLOAT32 = 4,
-    DPF_NOISE = 5 /* noise alone, for tests and known answers */
-};                /* what values are */
+    DPF_NOISE = 5, /* noise alone, for tests and known answers */
+    DPF_INT32 = 6,
+    DPF_UINT32 = 7,
+    DPF_INT16 = 8,
+    DPF_UINT16 = 9,
+    DPF_INT8 = 10,
+    DPF_UINT8 = 11
+}; /* what values are */
 enum {
     DPF_BLOCK = 8192,    /* dpf_add leaves no more draws undecided before it stops */
     DPF_SMALL = 4096,    /* below so many values every draw does equal work (docs/design.md) */
@@ -140,12 +146,12 @@ typedef struct {
     const dpf_plan *plan;
     const uint8_t *key;
     int32_t isa, constant_work;
-    int32_t kind;          /* what the values are; results are the same, or integers of the other kind */
-    int32_t limbs;         /* 2 if noise may exceed 2^62 (a real law's 2^53 steps), or an integer is unsigned */
-    int32_t non_temporal;  /* store results past the caches: they lie elsewhere, and are many */
-    int32_t single;        /* round a real result to float32, whatever holds it */
-    int32_t refuse;        /* stop at a value that is not finite */
-    dpf_u128 lower, upper; /* bounds of an integer result, in two's complement */
+    int32_t kind;         /* what the values and results are; with two limbs, results may be of the other 64-bit kind */
+    int32_t limbs;        /* 2 if noise may exceed 2^62 (a real law's 2^53 steps); then integers have 64 bits */
+    int32_t non_temporal; /* store results past the caches: they lie elsewhere, and are many */
+    int32_t single;       /* round a real result to float32, whatever holds it */
+    int32_t refuse;       /* stop at a value that is not finite */
+    dpf_u128 lower, upper;                    /* bounds of an integer result, in two's complement */
     double granularity, inverse, inverse_too; /* the grid: 1/granularity is the product of the latter */
     double missing;                           /* stands for a value that is not finite */
     double least, greatest;                   /* bounds of the values, before the noise */
@@ -155,7 +161,7 @@ typedef struct {
 /* A value whose draw no tier in C decides. */
 typedef struct {
     int64_t at;     /* its place in the call */
-    uint64_t value; /* as it was read; the bits of a double if it is real */
+    uint64_t value; /* as it was read, widened; the bits of a double if it is real */
 } dpf_undecided;
 
 /* The one place where a value meets noise: out[i] = in[i] plus draw start + i, clamped, for i < n;

@@ -36,6 +36,57 @@ DPF_INLINE uint64_t dpf_nonce(uint64_t purpose, uint64_t candidate, uint64_t lev
 }
 enum { DPF_PURPOSE_NOISE = 1, DPF_PURPOSE_ACCEPT = 2, DPF_PURPOSE_BYTES = 3 };
 
+/* Bytes of a value of a kind. */
+DPF_INLINE int dpf_size(int kind) {
+    return kind == DPF_INT8 || kind == DPF_UINT8                            ? 1
+           : kind == DPF_INT16 || kind == DPF_UINT16                        ? 2
+           : kind == DPF_INT32 || kind == DPF_UINT32 || kind == DPF_FLOAT32 ? 4
+                                                                            : 8;
+}
+
+/* The kinds of integers but int64, and the type of each. */
+#define DPF_INTEGERS(F)                                                                                                \
+    F(DPF_UINT64, uint64_t)                                                                                            \
+    F(DPF_INT32, int32_t)                                                                                              \
+    F(DPF_UINT32, uint32_t)                                                                                            \
+    F(DPF_INT16, int16_t)                                                                                              \
+    F(DPF_UINT16, uint16_t)                                                                                            \
+    F(DPF_INT8, int8_t)                                                                                                \
+    F(DPF_UINT8, uint8_t)
+
+DPF_INLINE int dpf_unsigned(int kind) {
+    return kind == DPF_UINT64 || kind == DPF_UINT32 || kind == DPF_UINT16 || kind == DPF_UINT8;
+}
+
+/* The largest integer of a kind. The least is, but for the sign, the rest of its bits. */
+DPF_INLINE uint64_t dpf_greatest(int kind) {
+    return UINT64_MAX >> (64 - 8 * dpf_size(kind) + !dpf_unsigned(kind));
+}
+
+DPF_INLINE uint64_t dpf_least(int kind) {
+    return dpf_unsigned(kind) ? 0 : ~dpf_greatest(kind);
+}
+
+/* A value as dpf_undecided holds it. */
+DPF_INLINE uint64_t dpf_value(int kind, const void *in) {
+    switch (kind) {
+#define DPF_READ(name, type)                                                                                           \
+    case name:                                                                                                         \
+        return (uint64_t) * (const type *)in;
+        DPF_INTEGERS(DPF_READ)
+    case DPF_NOISE:
+        return 0;
+    case DPF_FLOAT32: {
+        const double value = (double)*(const float *)in;
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        return bits;
+    }
+    default:
+        return *(const uint64_t *)in;
+    }
+}
+
 /* No decided draw's upper limb is so low, so it can mean "undecided" there. */
 #define DPF_UNDECIDED_LIMB INT64_MIN
 

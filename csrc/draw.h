@@ -38,7 +38,7 @@ DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32
 DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     const dpf_release *const how = job->how;
     const dpf_plan *const plan = how->plan;
-    const int per_batch = 32 * DPF_WORDS / plan->width, size = how->kind == DPF_FLOAT32 ? 4 : 8;
+    const int per_batch = 32 * DPF_WORDS / plan->width, size = dpf_size(how->kind);
     _Alignas(64) uint32_t words[DPF_WORDS];
     _Alignas(64) int64_t cells[DPF_MOST];
     uint8_t undecided[DPF_MOST];
@@ -206,7 +206,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
         sum_up(how, in_at(job, at + from), from, end, lo, wide ? hi : NULL, law->real, &batch);
         for (int i = from; i < end && undecided; i++)
             if (final[i]) {
-                const uint64_t value = value_bits(how, in_at(job, at + i));
+                const uint64_t value = dpf_value(how->kind, in_at(job, at + i));
                 job->undecided[job->n_undecided++] = (dpf_undecided){at + i, value};
                 batch.sums[i] = hi[i] = 0;
             }
@@ -242,7 +242,7 @@ DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_release *how, uint64_t
     job.n_undecided = 0;
     job.refused = job.waiting = 0;
     job.noise = NULL;
-    if (law->table && plan->table && !how->constant_work && how->kind == DPF_INT64 && how->limbs == 1)
+    if (law->table && plan->table && !how->constant_work && how->kind != DPF_NOISE && how->limbs == 1)
         return add_by_table(law, &job, n_undecided);
     const int64_t done = !how->constant_work && plan->bulk <= DPF_DOUBLE
                              ? bulk(law, &job)

@@ -59,11 +59,11 @@ DPF_INLINE uint64_t accept_nonce(uint64_t candidate, uint64_t level) {
 
 /* Where value `at` of the call lies, and its result. */
 DPF_INLINE const char *in_at(const dpf_job *job, int64_t at) {
-    return job->in + (job->how->kind == DPF_FLOAT32 ? 4 : 8) * at;
+    return job->in + dpf_size(job->how->kind) * at;
 }
 
 DPF_INLINE char *out_at(const dpf_job *job, int64_t at) {
-    return job->out + (job->how->kind == DPF_FLOAT32 ? 4 : job->how->kind == DPF_NOISE ? 16 : 8) * at;
+    return job->out + (job->how->kind == DPF_NOISE ? 16 : dpf_size(job->how->kind)) * at;
 }
 
 /* Whether -2^bits <= draw < 2^bits. */
@@ -212,8 +212,8 @@ DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words,
                 if (i < from || i >= end)
                     continue;
                 job->at[w] = at + i;
-                job->value[w] =
-                    job->how->kind == DPF_NOISE ? bits_of(batch->offset[i]) : value_bits(job->how, in_at(job, at + i));
+                job->value[w] = job->how->kind == DPF_NOISE ? bits_of(batch->offset[i])
+                                                            : dpf_value(job->how->kind, in_at(job, at + i));
                 job->word[0][w] = word_at(words, width, law->box_muller ? i & ~64 : i);
                 if (law->box_muller)
                     job->word[1][w] = word_at(words, width, i | 64);

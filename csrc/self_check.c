@@ -88,13 +88,13 @@ static int knows_planted(int isa, const dpf_known *row) {
 
 /* Value i of a release of integers: beside a bound, at an end of the type, of any size. */
 static uint64_t integer_value(const dpf_release *how, int64_t i) {
-    const uint64_t h = digested(i, 4), few = h & 31, top = how->kind == DPF_INT64 ? INT64_MAX : UINT64_MAX;
+    const uint64_t h = digested(i, 4), few = h & 31, top = dpf_greatest(how->kind), least = dpf_least(how->kind);
     const int shift = (int)(h >> 5 & 63);
-    return i % 4 == 0               ? how->lower.lo + few - 8
-           : i % 4 == 1             ? how->upper.lo + 8 - few
-           : i % 4 == 2             ? (h >> 63 ? top - few : ~top + few)
-           : how->kind == DPF_INT64 ? (uint64_t)((int64_t)h >> shift)
-                                    : h >> shift;
+    return i % 4 == 0                ? how->lower.lo + few - 8
+           : i % 4 == 1              ? how->upper.lo + 8 - few
+           : i % 4 == 2              ? (h >> 63 ? top - few : least + few)
+           : dpf_unsigned(how->kind) ? h >> shift
+                                     : (uint64_t)((int64_t)h >> shift);
 }
 
 /* Value i of a release of reals: no number, unless refused; half-way between grid points; beside
@@ -134,23 +134,17 @@ static void put_value(const dpf_release *how, int64_t i, void *values) {
         ((double *)values)[i] = real_value(how, i);
     else if (how->kind == DPF_FLOAT32)
         ((float *)values)[i] = (float)real_value(how, i);
-    else
-        ((uint64_t *)values)[i] = integer_value(how, i);
+    else {
+        const uint64_t value = integer_value(how, i);
+        const int size = dpf_size(how->kind);
+        memcpy((char *)values + size * i, &value, (size_t)size); /* its lower bytes, which come first */
+    }
 }
 
 /* Whether a value of a release is the one that was left undecided, and its result is 0. */
 static int is_left(const dpf_release *how, const char *in, const char *out, const dpf_undecided *left, int64_t each) {
     static const char zeros[16];
-    uint64_t value = left->value;
-    if (how->kind == DPF_FLOAT32) {
-        float single;
-        memcpy(&single, in, sizeof single);
-        const double given = (double)single;
-        memcpy(&value, &given, sizeof value);
-    } else if (how->kind != DPF_NOISE) {
-        memcpy(&value, in, sizeof value);
-    }
-    return value == left->value && memcmp(out, zeros, (size_t)each) == 0;
+    return (how->kind == DPF_NOISE || dpf_value(how->kind, in) == left->value) && memcmp(out, zeros, (size_t)each) == 0;
 }
 
 /* Infinity is found, and refused where that is asked. */
@@ -173,7 +167,7 @@ static int knows_release(int isa, const dpf_known *row, const int16_t *table, ui
     uint8_t key[32];
     dpf_plan plan = row->plan;
     dpf_release how = row->how;
-    const int64_t n = row->n, size = how.kind == DPF_FLOAT32 ? 4 : 8, each = how.kind == DPF_NOISE ? 16 : size;
+    const int64_t n = row->n, size = dpf_size(how.kind), each = how.kind == DPF_NOISE ? 16 : size;
     dpf_undecided *const left = (dpf_undecided *)room;
     char *const in = (char *)(((uintptr_t)(room + LEFT) + 63) & ~(uintptr_t)63); /* the results begin inside a line */
     char *const out = in + 8 * MOST + BEHIND;

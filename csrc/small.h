@@ -86,7 +86,7 @@ static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize
     if (how == NULL || n <= 0 || n >= DPF_SMALL)
         Py_RETURN_NONE;
 
-    const size_t bytes = how->kind == DPF_FLOAT32 ? 4 : 8;
+    const size_t bytes = (size_t)dpf_size(how->kind);
     int status = 0;
     if (!dpf_bytes(values, 0, bytes, &x))
         Py_RETURN_NONE;

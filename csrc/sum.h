@@ -25,6 +25,36 @@ DPF_INLINE int64_t clamped_sum_wide(int64_t x, int is_unsigned, int64_t lo, int6
     return (int64_t)(uint64_t)(total < lower ? lower : total > upper ? upper : total);
 }
 
+/* What order needs of a kind whose values are not below 2^63: their uppermost bit is turned, and
+ * then they are the signed ones, bounds and sums likewise. */
+DPF_INLINE int64_t turn_of(int kind) {
+    return kind == DPF_UINT64 ? INT64_MIN : 0;
+}
+
+/* Values of a kind, not int64, in 64 bits, turned. */
+static void widen(int kind, const void *in, int64_t n, int64_t *x) {
+    switch (kind) {
+#define DPF_WIDEN(name, type)                                                                                          \
+    case name:                                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            x[i] = (int64_t)((const type *)in)[i] ^ turn_of(name);                                                     \
+        break;
+        DPF_INTEGERS(DPF_WIDEN)
+    }
+}
+
+/* Sums as results of a kind that is not 64 bits wide. */
+static void narrow(int kind, const int64_t *sums, int64_t n, void *out) {
+    switch (kind) {
+#define DPF_NARROW(name, type)                                                                                         \
+    case name:                                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            ((type *)out)[i] = (type)sums[i];                                                                          \
+        break;
+        DPF_INTEGERS(DPF_NARROW)
+    }
+}
+
 /* ---- reals: the grid is granularity k for integers k; sums here have few exact terms, and are
  * rounded once */
 
@@ -121,13 +151,6 @@ DPF_INLINE double real_value(const dpf_release *how, const void *in, int64_t i) 
     return how->kind == DPF_FLOAT32 ? (double)((const float *)in)[i] : ((const double *)in)[i];
 }
 
-/* A value as the exact tier wants it. */
-DPF_INLINE uint64_t value_bits(const dpf_release *how, const void *in) {
-    return how->kind == DPF_NOISE     ? 0
-           : how->kind == DPF_FLOAT32 ? bits_of((double)*(const float *)in)
-                                      : *(const uint64_t *)in;
-}
-
 DPF_INLINE int split_as(const dpf_release *given, const void *in, int from, int end, dpf_batch *batch, int is_public,
                         int kind) {
     dpf_release how = *given;
@@ -161,7 +184,7 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
                    const int64_t *all_hi, int real_law, dpf_batch *batch) {
     const dpf_release how = *given;
     const int64_t n = end - from, lower = (int64_t)how.lower.lo, upper = (int64_t)how.upper.lo;
-    const int64_t *restrict const x = in, *restrict const lo = all_lo + from;
+    const int64_t *restrict const x = in, *restrict const lo = all_lo + from, turn = turn_of(how.kind);
     const int64_t *const hi = all_hi ? all_hi + from : NULL;
     const double *restrict const point = batch->point + from;
     int64_t *restrict const sums = batch->sums + from;
@@ -169,10 +192,14 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
     if (how.kind == DPF_NOISE)
         for (int64_t i = 0; i < n; i++)
             sums[i] = real_law && !hi ? (int64_t)double_of((uint64_t)lo[i]) : lo[i];
-    else if (!is_real && how.limbs == 1)
+    else if (how.kind == DPF_INT64 && how.limbs == 1)
         for (int64_t i = 0; i < n; i++)
             sums[i] = clamped_sum(x[i], lo[i], lower, upper);
-    else if (!is_real)
+    else if (!is_real && how.limbs == 1) {
+        widen(how.kind, in, n, sums);
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = clamped_sum(sums[i], lo[i], lower ^ turn, upper ^ turn) ^ turn;
+    } else if (!is_real)
         for (int64_t i = 0; i < n; i++)
             sums[i] = clamped_sum_wide(x[i], how.kind == DPF_UINT64, lo[i], hi ? hi[i] : lo[i] >> 63,
                                        (dpf_signed)wide_of(how.lower), (dpf_signed)wide_of(how.upper));
@@ -203,6 +230,8 @@ static void store_sums(const dpf_release *how, const dpf_batch *batch, const int
     else if (how->kind == DPF_FLOAT32)
         for (int i = from; i < end; i++) /* exact: they are rounded to float32 */
             ((float *)out)[i - from] = (float)double_of((uint64_t)batch->sums[i]);
+    else if (dpf_size(how->kind) < 8)
+        narrow(how->kind, batch->sums + from, end - from, out);
     else
         store(out, batch->sums + from, end - from, how->non_temporal);
 }
@@ -210,6 +239,7 @@ static void store_sums(const dpf_release *how, const dpf_batch *batch, const int
 /* One value plus one draw. */
 static void sum_up_one(const dpf_release *how, uint64_t value, int64_t lo, int64_t hi, void *out) {
     const int is_real = how->kind == DPF_FLOAT64 || how->kind == DPF_FLOAT32;
+    const int64_t turn = turn_of(how->kind);
     int64_t sum;
     if (is_real) {
         const double given = made_public(how, double_of(value));
@@ -223,10 +253,14 @@ static void sum_up_one(const dpf_release *how, uint64_t value, int64_t lo, int64
         }
         sum = (int64_t)bits_of(found);
     } else if (how->limbs == 1) {
-        sum = clamped_sum((int64_t)value, lo, (int64_t)how->lower.lo, (int64_t)how->upper.lo);
+        sum =
+            clamped_sum((int64_t)value ^ turn, lo, (int64_t)how->lower.lo ^ turn, (int64_t)how->upper.lo ^ turn) ^ turn;
     } else {
         sum = clamped_sum_wide((int64_t)value, how->kind == DPF_UINT64, lo, hi, (dpf_signed)wide_of(how->lower),
                                (dpf_signed)wide_of(how->upper));
     }
-    *(int64_t *)out = sum;
+    if (dpf_size(how->kind) < 8)
+        narrow(how->kind, &sum, 1, out);
+    else
+        *(int64_t *)out = sum;
 }

@@ -10,67 +10,77 @@ enum { DPF_PIECE = 512 }; /* sums that wait in the first cache to be stored past
 enum {
     group_draws = 32 * DPF_LANES, /* sixteen blocks hold them */
     group_words = 16 * DPF_LANES,
-    sets = DPF_LANES / lane_count, /* register sets, one after another, that make a group */
-    line = 8                       /* values in a cache line */
+    sets = DPF_LANES / lane_count /* register sets, one after another, that make a group */
 };
-typedef uint64_t longs __attribute__((vector_size(DPF_VECTOR)));
-typedef int64_t signed_longs __attribute__((vector_size(DPF_VECTOR)));
 
 /* Sums to make meanwhile, from the beginning of a line in out on; NULL there: none. */
 typedef struct {
     const int16_t *noise;
-    const int64_t *x;
-    int64_t *out;
+    const char *x;
+    char *out;
+    int kind, bounded, non_temporal; /* bounded: by more than the type */
     uint64_t lower, upper;
-    int non_temporal;
 } dpf_sums;
 
-/* All bits where a lane is negative. */
-DPF_INLINE longs negative(longs lanes) {
-    return (longs)((signed_longs)lanes >> 63);
-}
-
 /* b where mask, else a. */
-DPF_INLINE longs blend(longs a, longs b, longs mask) {
-    return a ^ ((a ^ b) & mask);
-}
+#define DPF_BLEND(a, b, mask) ((a) ^ (((a) ^ (b)) & (mask)))
 
-/* clamped_sum of a vector; bounded: by more than the type. */
-DPF_INLINE longs clamped_sums(const int64_t *x, const int16_t *noise, int bounded, uint64_t least, uint64_t most) {
-    longs value, draw = {0};
-    memcpy(&value, x, sizeof value);
-    for (int i = 0; i < DPF_VECTOR / 8; i++)
-        draw[i] = (uint64_t)(int64_t)noise[i];
-    const longs total = value + draw, end = negative(value) ^ INT64_MAX;
-    longs sum = blend(total, end, negative((total ^ value) & (total ^ draw)));
-    if (bounded) {
-        const longs lower = least - (longs){0}, upper = most - (longs){0};
-        sum = blend(sum, lower, (longs)((signed_longs)sum < (signed_longs)lower));
-        sum = blend(sum, upper, (longs)((signed_longs)sum > (signed_longs)upper));
+/* Sums of DPF_VECTOR values of a type, from number `at` on: clamped_sum in lanes that are as wide
+ * as the type, and as the noise at least. turned: 1 if lanes are to be turned, as turn_of says. */
+#define DPF_SUMS(kind, type, lane, signed_lane, turned)                                                                \
+    DPF_INLINE void kind##_sums(const dpf_sums *sums, int at, int bounded, int non_temporal) {                         \
+        enum { LANES = DPF_VECTOR / sizeof(lane), SIGN = 8 * sizeof(lane) - 1 };                                       \
+        const lane turn = (lane)((lane)(turned) << SIGN), top = (lane)((lane) ~(lane)0 >> 1);                          \
+        typedef lane lanes __attribute__((vector_size(DPF_VECTOR)));                                                   \
+        typedef signed_lane signed_lanes __attribute__((vector_size(DPF_VECTOR)));                                     \
+        typedef type cells __attribute__((vector_size(LANES * sizeof(type))));                                         \
+        for (int i = at; i < at + DPF_VECTOR; i += LANES) {                                                            \
+            cells x;                                                                                                   \
+            lanes draw = {0};                                                                                          \
+            memcpy(&x, sums->x + i * (int)sizeof(type), sizeof x);                                                     \
+            for (int l = 0; l < LANES; l++)                                                                            \
+                draw[l] = (lane)sums->noise[i + l];                                                                    \
+            const lanes value = __builtin_convertvector(x, lanes) ^ turn, total = value + draw;                        \
+            const lanes left = (lanes)((signed_lanes)((total ^ value) & (total ^ draw)) >> SIGN);                      \
+            lanes sum = DPF_BLEND(total, (lanes)((signed_lanes)value >> SIGN) ^ top, left);                            \
+            if (bounded) {                                                                                             \
+                const lanes lower = ((lane)sums->lower ^ turn) - (lanes){0};                                           \
+                const lanes upper = ((lane)sums->upper ^ turn) - (lanes){0};                                           \
+                sum = DPF_BLEND(sum, lower, (lanes)((signed_lanes)sum < (signed_lanes)lower));                         \
+                sum = DPF_BLEND(sum, upper, (lanes)((signed_lanes)sum > (signed_lanes)upper));                         \
+            }                                                                                                          \
+            x = __builtin_convertvector(sum ^ turn, cells);                                                            \
+            if (non_temporal && sizeof x == DPF_VECTOR)                                                                \
+                DPF_STORE(sums->out + i * (int)sizeof(type), &x);                                                      \
+            else                                                                                                       \
+                memcpy(sums->out + i * (int)sizeof(type), &x, sizeof x);                                               \
+        }                                                                                                              \
     }
-    return sum;
-}
+DPF_SUMS(DPF_INT64, int64_t, uint64_t, int64_t, 0)
+DPF_SUMS(DPF_UINT64, uint64_t, uint64_t, int64_t, 1)
+DPF_SUMS(DPF_INT32, int32_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_UINT32, uint32_t, uint32_t, int32_t, 1)
+DPF_SUMS(DPF_INT16, int16_t, uint16_t, int16_t, 0)
+DPF_SUMS(DPF_UINT16, uint16_t, uint16_t, int16_t, 1)
+DPF_SUMS(DPF_INT8, int8_t, uint16_t, int16_t, 0)
+DPF_SUMS(DPF_UINT8, uint8_t, uint16_t, int16_t, 0)
 
-DPF_INLINE void eight_sums(const dpf_sums *sums, int at, int bounded, int non_temporal) {
-    for (int i = at; i < at + DPF_VECTOR; i += DPF_VECTOR / 8) {
-        const longs sum = clamped_sums(sums->x + i, sums->noise + i, bounded, sums->lower, sums->upper);
-        if (non_temporal)
-            DPF_STORE(sums->out + i, &sum);
-        else
-            memcpy(sums->out + i, &sum, sizeof sum);
-    }
-}
-
-/* Eight vectors of sums, from number `at` on. */
 DPF_INLINE void sum_meanwhile(const dpf_sums *sums, int at) {
     if (!sums->out)
         return;
-    if (sums->lower != (uint64_t)INT64_MIN || sums->upper != INT64_MAX)
-        eight_sums(sums, at, 1, sums->non_temporal);
-    else if (sums->non_temporal)
-        eight_sums(sums, at, 0, 1);
-    else
-        eight_sums(sums, at, 0, 0);
+    switch (sums->kind) {
+#define DPF_MEANWHILE(kind, type)                                                                                      \
+    case kind:                                                                                                         \
+        if (sums->bounded)                                                                                             \
+            kind##_sums(sums, at, 1, sums->non_temporal);                                                              \
+        else if (sums->non_temporal)                                                                                   \
+            kind##_sums(sums, at, 0, 1);                                                                               \
+        else                                                                                                           \
+            kind##_sums(sums, at, 0, 0);                                                                               \
+        break;
+        DPF_MEANWHILE(DPF_INT64, int64_t)
+        DPF_INTEGERS(DPF_MEANWHILE)
+    }
 }
 
 /* The draws of `count` words of a slot's lanes: low halves first, and sixteen places on the high
@@ -144,16 +154,26 @@ static void first_words(const dpf_release *how, uint64_t group, uint32_t *words)
 }
 
 /* Sums outside of the pipeline; zeros for undecided draws. */
-static void sum_apart(const dpf_release *how, const int16_t *noise, const int64_t *x, int64_t *out, int64_t n) {
-    const int64_t lower = (int64_t)how->lower.lo, upper = (int64_t)how->upper.lo;
+static void sum_apart(const dpf_release *how, const int16_t *noise, const char *x, char *out, int64_t n) {
+    const int size = dpf_size(how->kind);
+    const int64_t turn = turn_of(how->kind), lower = (int64_t)how->lower.lo ^ turn,
+                  upper = (int64_t)how->upper.lo ^ turn;
     for (int64_t from = 0; from < n; from += DPF_PIECE) {
         _Alignas(64) int64_t sums[DPF_PIECE];
         const int64_t m = n - from < DPF_PIECE ? n - from : DPF_PIECE;
+        const int64_t *given = (const int64_t *)(x + size * from);
+        if (how->kind != DPF_INT64) {
+            widen(how->kind, given, m, sums);
+            given = sums;
+        }
         for (int64_t i = 0; i < m; i++) {
-            const int64_t sum = clamped_sum(x[from + i], noise[from + i], lower, upper);
+            const int64_t sum = clamped_sum(given[i], noise[from + i], lower, upper) ^ turn;
             sums[i] = noise[from + i] == DPF_UNDECIDED ? 0 : sum;
         }
-        store(out + from, sums, m, how->non_temporal);
+        if (size < 8)
+            narrow(how->kind, sums, m, out + size * from);
+        else
+            store(out + size * from, sums, m, how->non_temporal);
     }
 }
 
@@ -175,21 +195,22 @@ DPF_INLINE void collect_group(dpf_job *job, const uint32_t *words, const int16_t
     }
 }
 
-/* dpf_add of integers in one limb. Draws are numbered from the first of the first group on. A block
+/* dpf_add of integers in one limb, of any kind. Draws are numbered from the first of the first group on. A block
  * of values ends with a group; its last sums wait until the next block fills their line. */
 DPF_INLINE int64_t add_by_table(const dpf_law *law, dpf_job *job, int64_t *n_undecided) {
-    enum { BEFORE = 32 }; /* room for the last draws of the block before, and whole lines of the cache */
+    enum { BEFORE = 64 }; /* room for the last draws of the block before: a line of the smallest values */
     struct {
         _Alignas(64) uint32_t words[2][group_words];
         _Alignas(64) int16_t noise[2][BEFORE + DPF_BLOCK];
     } my;
     const dpf_release *const how = job->how;
-    const int64_t *const x = (const int64_t *)job->in;
-    int64_t *const out = (int64_t *)job->out;
+    const int kind = how->kind, size = dpf_size(kind);
+    const char *const x = job->in;
+    char *const out = job->out;
     const uint64_t group = job->start / group_draws;
     const int64_t skip = (int64_t)(job->start % group_draws), end = skip + job->n;
     /* In out a line begins at each draw that is -lead modulo its length. */
-    const int64_t lead = (int64_t)(((uintptr_t)out / 8 - (uintptr_t)skip) % line);
+    const int64_t lead = (int64_t)(((uintptr_t)out / (uintptr_t)size - (uintptr_t)skip) % (64 / (uintptr_t)size));
     const int16_t *old = NULL; /* noise of the block before */
     int64_t begin = 0, done = skip;
     int turn = 0;
@@ -210,16 +231,20 @@ DPF_INLINE int64_t add_by_table(const dpf_law *law, dpf_job *job, int64_t *n_und
             } else {
                 const int whole = done == ready - group_draws;
                 const dpf_sums sums = {.noise = whole ? old + (done - begin) : NULL,
-                                       .x = x + (done - skip),
-                                       .out = whole ? out + (done - skip) : NULL,
+                                       .x = x + size * (done - skip),
+                                       .out = whole ? out + size * (done - skip) : NULL,
+                                       .kind = kind,
+                                       .bounded = size == 1 || how->lower.lo != dpf_least(kind) ||
+                                                  how->upper.lo != dpf_greatest(kind),
                                        .lower = how->lower.lo,
                                        .upper = how->upper.lo,
                                        .non_temporal = how->non_temporal};
-                const uintptr_t coming = (uintptr_t)x + 8 * (uintptr_t)(ready - skip); /* the next sums */
+                const uintptr_t coming = (uintptr_t)x + (uintptr_t)(size * (ready - skip)); /* the next sums */
                 group_meanwhile(how, group + (uint64_t)at / group_draws + 1, my.words[!turn], words, found, coming,
                                 sums);
                 if (!whole && ready > done)
-                    sum_apart(how, old + (done - begin), x + (done - skip), out + (done - skip), ready - done);
+                    sum_apart(how, old + (done - begin), x + size * (done - skip), out + size * (done - skip),
+                              ready - done);
                 done = ready > done ? ready : done;
             }
             collect_group(job, words, found, first - at, end - at, at - first);
@@ -229,7 +254,8 @@ DPF_INLINE int64_t add_by_table(const dpf_law *law, dpf_job *job, int64_t *n_und
         while (job->waiting > 0)
             refine(law, job);
         if (begin - lead > done) {
-            sum_apart(how, old + (done - begin), x + (done - skip), out + (done - skip), begin - lead - done);
+            sum_apart(how, old + (done - begin), x + size * (done - skip), out + size * (done - skip),
+                      begin - lead - done);
             done = begin - lead;
         }
         if (job->n_undecided > 0 || limit == end) {
@@ -237,14 +263,14 @@ DPF_INLINE int64_t add_by_table(const dpf_law *law, dpf_job *job, int64_t *n_und
                 dpf_undecided *const left = &job->undecided[i];
                 job->noise[left->at] = DPF_UNDECIDED;
                 left->at += first - skip;
-                left->value = (uint64_t)x[left->at];
+                left->value = dpf_value(kind, x + size * left->at);
             }
-            sum_apart(how, noise + (done - begin), x + (done - skip), out + (done - skip), limit - done);
+            sum_apart(how, noise + (done - begin), x + size * (done - skip), out + size * (done - skip), limit - done);
             done = limit;
             break;
         }
         old = noise + DPF_BLOCK;
-        memcpy(my.noise[(begin / DPF_BLOCK + 1) % 2] + BEFORE - line, old - line, line * sizeof *old);
+        memcpy(my.noise[(begin / DPF_BLOCK + 1) % 2], old - BEFORE, BEFORE * sizeof *old);
     }
     dpf_fence();
     dpf_scrub_law();

@@ -27,7 +27,10 @@ INTERRUPTED: int = lib.DPF_INTERRUPTED
 BLOCK: int = lib.DPF_BLOCK
 SMALL: int = lib.DPF_SMALL
 NOT_FINITE: int = lib.DPF_NOT_FINITE
-KINDS = {"l": lib.DPF_INT64, "L": lib.DPF_UINT64, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32}  # by NumPy's letter
+KINDS = {  # by NumPy's letter
+    "l": lib.DPF_INT64, "L": lib.DPF_UINT64, "i": lib.DPF_INT32, "I": lib.DPF_UINT32, "h": lib.DPF_INT16,
+    "H": lib.DPF_UINT16, "b": lib.DPF_INT8, "B": lib.DPF_UINT8, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32,
+}  # fmt: skip
 
 
 def _listed(name_of: Callable[[int], Any], first: int) -> dict[int, str]:

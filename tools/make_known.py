@@ -35,7 +35,11 @@ TIERS = {
     INTEGER: "integers", LEVEL0: "level 0", ACCEPTANCE: "acceptance",
 }  # fmt: skip
 INT64, UINT64, FLOAT64, FLOAT32, NOISE = lib.DPF_INT64, lib.DPF_UINT64, lib.DPF_FLOAT64, lib.DPF_FLOAT32, lib.DPF_NOISE
-KINDS = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", NOISE: "noise alone"}
+INTEGERS = "int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"
+KINDS = {_native.KINDS[np.dtype(name).char]: name for name in INTEGERS}
+INTEGER_ENDS = {kind: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for kind, name in KINDS.items()}
+KINDS |= {FLOAT64: "float64", FLOAT32: "float32", NOISE: "noise alone"}
+BITS = {kind: 8 * np.dtype(name).itemsize for kind, name in KINDS.items() if kind != NOISE} | {NOISE: 64}
 KINDS_OF_BUILDS = (_native.PORTABLE, max(_native.ISAS))  # an instruction set without fma, and one with it
 
 
@@ -121,12 +125,18 @@ class Row:
 # ------------------------------------------------------------------ releases
 
 LONG = lib.DPF_BLOCK + 1300  # all parts of the pipeline of csrc/table.h run
-SIGNED, UNSIGNED = (-(2**63), 2**63 - 1), (0, 2**64 - 1)
+SIGNED, UNSIGNED = INTEGER_ENDS[INT64], INTEGER_ENDS[UINT64]
 MOST = float(np.finfo(np.float64).max)
 
 
 def integers(kind: int, limits: tuple[int, int], **more: int) -> dict[str, Any]:
-    return {"kind": kind, "limbs": 1 if kind == INT64 else 2, "limits": limits, **more}
+    return {"kind": kind, "limbs": 2 if kind == UINT64 else 1, "limits": limits, **more}
+
+
+def narrow(name: str, **more: int) -> dict[str, Any]:
+    """A release of integers of a kind, within the ends of the kind, of whatever width."""
+    kind = _native.KINDS[np.dtype(name).char]
+    return integers(kind, INTEGER_ENDS[kind], **{"limbs": 1, **more})
 
 
 def reals(kind: int, granularity: float, bound: float = MOST, **more: Any) -> dict[str, Any]:
@@ -150,9 +160,21 @@ RELEASES: Sequence[
     (DiscreteLaplace, 3, 0, integers(INT64, SIGNED, non_temporal=1), LONG),
     (DiscreteLaplace, 3, 0, integers(INT64, SIGNED), LONG),
     (DiscreteLaplace, 3, 0, integers(INT64, (-128, 127)), LONG),
+    (DiscreteLaplace, 3, 0, narrow("uint64"), LONG),
+    (DiscreteLaplace, 3, 0, narrow("int32", non_temporal=1), LONG),
+    (DiscreteLaplace, 3, 0, narrow("uint32"), LONG),
+    (DiscreteLaplace, 3, 0, integers(_native.KINDS["i"], (-5, 70_000)), LONG),
+    (DiscreteLaplace, 3, 0, narrow("int16"), LONG),
+    (DiscreteLaplace, 3, 0, narrow("uint16", non_temporal=1), LONG),
+    (DiscreteLaplace, 3, 0, narrow("int8"), LONG),
+    (DiscreteLaplace, 3, 0, narrow("uint8"), LONG),
     (DiscreteLaplace, 12, 0, integers(INT64, (0, 65535), non_temporal=1), 701),
+    (DiscreteLaplace, 12, 0, narrow("uint16"), 701),
+    (DiscreteLaplace, 17, DOUBLE, narrow("int8"), 200),
     (DiscreteLaplace, 17, DOUBLE, integers(INT64, SIGNED), 200),
     (DiscreteLaplace, 20, 0, integers(UINT64, UNSIGNED), 700),
+    (DiscreteLaplace, 20, 0, narrow("uint64", non_temporal=1), 701),
+    (DiscreteLaplace, 43, 0, narrow("int32"), 801),
     (DiscreteLaplace, 43, 0, integers(INT64, (-(2**42), 2**42), non_temporal=1), 801),
     (DiscreteLaplace, 43, 0, integers(UINT64, UNSIGNED), 800),
     (DiscreteLaplace, 44, DOUBLE, noise(), 200),
@@ -179,6 +201,7 @@ RELEASES: Sequence[
     (DiscreteGaussian, 8, 0, noise(), 1300),
     (DiscreteGaussian, 8, DOUBLE, integers(INT64, SIGNED), 200),
     (DiscreteGaussian, 12, 0, integers(UINT64, UNSIGNED), 700),
+    (DiscreteGaussian, 12, 0, narrow("uint32"), 700),
     (DiscreteGaussian, 20, 0, integers(INT64, SIGNED, non_temporal=1), 701),
     (DiscreteGaussian, 20, EXTENDED, noise(), 300),
     (DiscreteGaussian, 29, 0, integers(INT64, (-(2**31), 2**31 - 1)), 400),
@@ -201,19 +224,19 @@ def offset(i: int) -> float:
     return (i * 27 % 65 - 32) / 64
 
 
-def signed(word: int) -> int:
-    return word - 2**64 if word >> 63 else word
+def signed(word: int, bits: int = 64) -> int:
+    return word - 2**bits if word >> bits - 1 else word
 
 
 def integer_value(row: Row, i: int) -> int:
     """Value i of a release of integers: beside a bound, at an end of the type, of any size."""
     h = digested(i, 4)
-    few, shift, is_signed = h & 31, h >> 5 & 63, row.how["kind"] == INT64
+    few, shift, bits = h & 31, h >> 5 & 63, BITS[row.how["kind"]]
     lower, upper = row.how["limits"]
-    least, most = SIGNED if is_signed else UNSIGNED
+    least, most = INTEGER_ENDS[row.how["kind"]]
     ends = most - few if h >> 63 else least + few
-    word = (lower + few - 8, upper + 8 - few, ends, (signed(h) if is_signed else h) >> shift)[i % 4] % 2**64
-    return signed(word) if is_signed else word
+    word = (lower + few - 8, upper + 8 - few, ends, (signed(h) if least else h) >> shift)[i % 4] % 2**bits
+    return signed(word, bits) if least else word
 
 
 def real_value(row: Row, i: int) -> float:
@@ -283,11 +306,11 @@ def result(row: Row, i: int) -> int | None:
     if kind == NOISE:
         found = draw(row, i, Fraction(offset(i)))
         return None if found is None else found % 2**128
-    if kind in (INT64, UINT64):
+    if kind in INTEGER_ENDS:
         found = draw(row, i, Fraction(0))
         if found is None:
             return None
-        return min(max(integer_value(row, i) + found, how["limits"][0]), how["limits"][1]) % 2**64
+        return min(max(integer_value(row, i) + found, how["limits"][0]), how["limits"][1]) % 2 ** BITS[kind]
     value = real_value(row, i)
     value = min(max(value if math.isfinite(value) else how["missing"], how["least"]), how["greatest"])
     steps = Fraction(value) / Fraction(how["granularity"])
@@ -313,7 +336,7 @@ def to_single(x: Fraction) -> Fraction:
 
 def words_of_release(row: Row) -> Iterator[int]:
     """What lies in the results' memory and eight bytes before and behind it, word by word."""
-    size = 32 if row.how["kind"] == FLOAT32 else 64
+    size = BITS[row.how["kind"]]
     unchanged = int.from_bytes(b"\x55" * (size // 8), "little")
     around = [unchanged] * (64 // size)
     yield from around
@@ -598,7 +621,7 @@ def digests(row: Row) -> list[int]:
     found = []
     for isa in KINDS_OF_BUILDS if row.tier else KINDS_OF_BUILDS[:1]:
         words = words_of_planted(row, isa) if row.tier else words_of_release(row)
-        first = 0 if row.tier else -2 if row.how["kind"] == FLOAT32 else -1
+        first = 0 if row.tier else -64 // BITS[row.how["kind"]]
         found.append(sum(itertools.starmap(digested, enumerate(words, first))) % 2**64)
     return found * (2 // len(found))
 

@@ -369,9 +369,8 @@ static dpf_release release(int isa, const dpf_plan *plan, int constant_work, int
     memset(&how, 0, sizeof how);
     how.plan = plan, how.key = key, how.isa = isa, how.constant_work = constant_work;
     how.kind = kind, how.limbs = limbs, how.single = kind == DPF_FLOAT32, how.refuse = 1;
-    how.upper.lo = INT64_MAX;
-    if (kind == DPF_INT64)
-        how.lower.lo = (uint64_t)1 << 63, how.lower.hi = UINT64_MAX;
+    how.upper.lo = kind == DPF_UINT64 ? INT64_MAX : dpf_greatest(kind);
+    how.lower.lo = dpf_least(kind), how.lower.hi = dpf_unsigned(kind) ? 0 : UINT64_MAX;
     how.granularity = how.inverse = how.inverse_too = 1.0;
     how.least = how.real_lower = -DBL_MAX, how.greatest = how.real_upper = DBL_MAX;
     return how;
@@ -379,7 +378,7 @@ static dpf_release release(int isa, const dpf_plan *plan, int constant_work, int
 
 /* All of a call, into rooms of exactly its size; which values are undecided, and how many. */
 static int64_t added(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, uint8_t *open) {
-    const size_t read = how->kind == DPF_FLOAT32 ? 4 : 8, made = how->kind == DPF_NOISE ? 16 : read;
+    const size_t read = (size_t)dpf_size(how->kind), made = how->kind == DPF_NOISE ? 16 : read;
     int64_t left = 0, done = 0;
     memset(open, 0, (size_t)n);
     while (done < n) {
@@ -394,7 +393,7 @@ static int64_t added(const dpf_release *how, uint64_t start, int64_t n, const vo
             const int64_t at = undecided[i].at;
             holds(at >= 0 && at < more && !open[done + at], "an undecided value is one of these, once");
             if (how->kind != DPF_NOISE && how->kind != DPF_FLOAT32 && in != out)
-                same(&undecided[i].value, (const char *)in + (size_t)(done + at) * read, 8, "values as read");
+                same(&undecided[i].value, (const char *)in + (size_t)(done + at) * read, read, "values as read");
             open[done + at] = 1;
         }
         left += count;
@@ -407,11 +406,11 @@ static int64_t added(const dpf_release *how, uint64_t start, int64_t n, const vo
 /* Values of a kind and noise: the same elsewhere and in place, past the caches or not, on every
  * instruction set; zeros where a draw waits. */
 static void sums(const dpf_plan *plan, uint64_t start, int64_t n, int kind, int limbs, int constant_work) {
-    const size_t each = kind == DPF_FLOAT32 ? 4 : 8, size = (size_t)n * each;
+    const size_t each = (size_t)dpf_size(kind), size = (size_t)n * each;
     char *in = room(size), *known = room(size), *out = room(size);
     uint8_t *open = room((size_t)n), *known_open = room((size_t)n), zeros[8] = {0};
     for (int64_t i = 0; i < n; i++) {
-        const int64_t whole = (int64_t)(any() % 2000) - (kind == DPF_UINT64 ? 0 : 1000);
+        const int64_t whole = (int64_t)(any() % 2000) - (dpf_unsigned(kind) ? 0 : 1000); /* cut, if it is wider */
         const double real = (double)whole + somewhere();
         const float single = (float)real;
         memcpy(in + (size_t)i * each, is_real(plan) ? kind == DPF_FLOAT32 ? (const void *)&single : &real : &whole,
@@ -521,11 +520,16 @@ static void draws(const dpf_plan *plan, uint64_t start, int64_t n) {
 }
 
 static void all_sums(const dpf_plan *plan, uint64_t start, int64_t n) {
+    static const int narrow[] = {DPF_INT32, DPF_UINT16, DPF_INT8};
     for (int constant_work = 0; constant_work < 2; constant_work++)
         for (int limbs = 1; limbs <= 2; limbs++) {
             sums(plan, start, n, is_real(plan) ? DPF_FLOAT64 : DPF_INT64, limbs, constant_work);
-            if (is_real(plan) ? limbs == 1 : limbs == 2)
-                sums(plan, start, n, is_real(plan) ? DPF_FLOAT32 : DPF_UINT64, limbs, constant_work);
+            if (!is_real(plan))
+                sums(plan, start, n, DPF_UINT64, limbs, constant_work);
+            else if (limbs == 1)
+                sums(plan, start, n, DPF_FLOAT32, limbs, constant_work);
+            for (int i = 0; !is_real(plan) && limbs == 1 && i < 3; i++)
+                sums(plan, start, n, narrow[i], limbs, constant_work);
         }
 }
 

@@ -212,10 +212,12 @@ def release(isa: int, room: Room, plan: int, key: int, kind: int, limbs: int, co
 def adding(isa: int, room: Room) -> Iterator[Call]:
     """Every law and width, kind of value and number of limbs."""
     for laws, kinds in (
-        (MECHANISMS, (lib.DPF_NOISE, lib.DPF_INT64, lib.DPF_UINT64)),
+        (MECHANISMS, (lib.DPF_NOISE, lib.DPF_INT64, lib.DPF_UINT64, lib.DPF_INT32, lib.DPF_UINT8)),
         (REALS, (lib.DPF_NOISE, lib.DPF_FLOAT64, lib.DPF_FLOAT32)),
     ):
         for mechanism, kind, limbs in itertools.product(laws.values(), kinds, (1, 2)):
+            if limbs == 2 and kind in (lib.DPF_INT32, lib.DPF_UINT8):
+                continue
             for constant_work, plan, start, n in plans(mechanism):
                 how = release(isa, room, plan, room(32, KEY), kind, limbs, constant_work)
                 yield [how, start, n, room(8 * n), room(16 * n), room(16 * n), room(8)], KEY

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import tiers
 from fresh import python
@@ -90,7 +91,7 @@ WATCHED = """
     wide_laplace = open_often(dpfast.Laplace(1, 1, granularity=2.0**-55), 0.49)
     wide_gaussian = open_often(dpfast.Gaussian(sigma=1, granularity=2.0**-55), 0.49)
     # name: mechanism, size, of what and into what, how the output lies, options
-    i8, u8, f8, f4 = np.int64, np.uint64, np.float64, np.float32
+    i8, u8, i4, u2, f8, f4 = np.int64, np.uint64, np.int32, np.uint16, np.float64, np.float32
     CASES = {
         "int64": (table, 8892, i8, i8, "plain", {}),
         "int64, odd place": (table, 4500, i8, i8, "odd", {}),
@@ -108,7 +109,18 @@ WATCHED = """
         "int64 by two limbs, past the caches": (wide, 4500, i8, i8, "streamed", {}),
         "int64 by two limbs, constant-work": (wide, 4500, i8, i8, "plain", {"constant_time": True}),
         "uint64": (narrow, 4500, u8, u8, "plain", {}),
-        "uint64, table": (table, 4500, u8, u8, "plain", {}),
+        "uint64, table": (table, 8892, u8, u8, "plain", {}),
+        "uint64, table, past the caches": (table, 8892, u8, u8, "streamed", {}),
+        "int32": (narrow, 4500, i4, i4, "plain", {}),
+        "int32, table": (table, 8892, i4, i4, "plain", {}),
+        "int32, table, past the caches": (table, 8892, i4, i4, "streamed", {}),
+        "int32, constant-work": (narrow, 500, i4, i4, "plain", {}),
+        "uint16": (narrow, 4500, u2, u2, "plain", {}),
+        "uint16, table": (table, 8892, u2, u2, "plain", {}),
+        "uint16, table, past the caches": (table, 8892, u2, u2, "streamed", {}),
+        "uint16, constant-work": (narrow, 1000, u2, u2, "plain", {}),
+        "uint8": (narrow, 4500, np.uint8, np.uint8, "plain", {}),
+        "uint8, table": (table, 8892, np.uint8, np.uint8, "plain", {}),
         "uint64, constant-work": (narrow, 500, u8, u8, "plain", {}),
         "uint64, past the caches": (narrow, 4500, u8, u8, "streamed", {}),
         "uint64, to int64": (narrow, 4500, u8, i8, "plain", {}),
@@ -240,10 +252,11 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Seen
 def test_no_cell_lies_open(stores: dict[str, dict[str, Seen]]) -> None:
     """Every byte ever stored is 0 or the released one's, so no false alarm is possible."""
     found = stores["none"]
-    assert len(found) == 40
+    assert len(found) == 51
     told = {seen.told for seen in found.values()}
-    for kind in (tiers.INT64, tiers.FLOAT64, tiers.UINT64, tiers.FLOAT32):
-        for limbs in {tiers.UINT64: (2,), tiers.FLOAT32: (1,)}.get(kind, (1, 2)):
+    widths = (tiers.KINDS[np.dtype(kind)] for kind in ("i4", "u2"))
+    for kind in (tiers.INT64, tiers.FLOAT64, tiers.UINT64, tiers.FLOAT32, *widths):
+        for limbs in (1, 2) if kind in (tiers.INT64, tiers.FLOAT64) else (1,):
             assert {(kind, limbs, 0, 0), (kind, limbs, 0, 1), (kind, limbs, 1, 0)} <= told
     for name, seen in found.items():
         assert seen.looks >= 50, f"{name}: hardly a store was seen"
@@ -255,5 +268,5 @@ def test_no_cell_lies_open(stores: dict[str, dict[str, Seen]]) -> None:
 def test_a_count_that_lies_open_is_seen(stores: dict[str, dict[str, Seen]]) -> None:
     """C that stored two counts first, and the noise right after, would be caught: of each kind."""
     found = stores["raw"]
-    assert len(found) == 9
+    assert len(found) == 12
     assert all(seen.wrong > 0 for seen in found.values()), found

@@ -99,6 +99,33 @@ def test_the_exact_sum_saturates(scale, constant_work) -> None:
     assert saturated > 1000 * (n // 300)
 
 
+@pytest.mark.parametrize("past", [False, True], ids=["", "past the caches"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_type_in_the_pipeline(dtype, past, monkeypatch) -> None:
+    """Blocks that are summed while the next is drawn: in place, and from any place in a line."""
+    n, ends, kinds = 2 * tiers.BLOCK + 1500, np.iinfo(dtype), []
+    counts, draws = at_the_ends(dtype, n), noise(10, n, 5, constant_work=False)
+    tiers.around_c(monkeypatch, lambda call, release, *given: kinds.append(tiers.told(release)[:2]) or call(*given))
+    tiers.past_the_caches(past)
+    try:
+        for lower, upper in ((None, None), (int(ends.min) + 1, int(ends.max) // 2), (3, 100)):
+            low, high = clamps(dtype, lower, upper)
+            wanted = np.clip(exact_sums(counts, draws), low, high).astype(dtype)
+            for place in (0, 1, 13, 64 // dtype.itemsize):
+                room = np.full(n + 200, 7, dtype)
+                out = room[place : place + n]
+                add(10, counts, out, 5, constant_work=False, lower=lower, upper=upper)
+                assert np.array_equal(out, wanted), (lower, upper, place)
+                assert (room[:place] == 7).all()
+                assert (room[place + n :] == 7).all()
+                out[:] = counts
+                add(10, out, out, 5, constant_work=False, lower=lower, upper=upper)
+                assert np.array_equal(out, wanted), (lower, upper, place, "in place")
+    finally:
+        tiers.past_the_caches(False)
+    assert set(kinds) == {(tiers.KINDS[dtype], 1)}
+
+
 @pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
 def test_public_bounds_clamp_the_exact_sum(scale, constant_work) -> None:
@@ -106,6 +133,7 @@ def test_public_bounds_clamp_the_exact_sum(scale, constant_work) -> None:
     n = 300 if constant_work else 4500
     draws = noise(scale, n, 7, constant_work=constant_work)
     pairs = [("i8", "i8"), ("u8", "u8"), ("u8", "i8"), ("i8", "u8"), ("i4", "i2"), ("u1", "u8"), ("i8", "i1")]
+    pairs += [(dtype.str, dtype.str) for dtype in DTYPES if dtype.itemsize < 8]
     for given_, made in pairs:
         counts = at_the_ends(np.dtype(given_), n)
         ends = np.iinfo(made)
@@ -167,6 +195,17 @@ def test_the_narrow_sum_at_every_edge(added) -> None:
     values, noises = map(list, zip(*itertools.product(SIGNED_EDGES, draws), strict=True))
     for lower, upper in itertools.combinations_with_replacement(SIGNED_EDGES, 2):
         found = added(tiers.INT64, 1, values, noises, lower, upper)
+        assert found == [clamp(x + k, lower, upper) % 2**64 for x, k in zip(values, noises, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_narrow_sum_of_every_type_at_every_edge(dtype, added) -> None:
+    """uint64, whose values are turned, and the types below 64 bits."""
+    ends, draws = np.iinfo(dtype), [-(2**62), -(2**61), -32767, -129, -1, 0, 1, 127, 2**15, 2**61, 2**62 - 1]
+    edges = sorted({int(ends.min), int(ends.min) + 1, 0, 1, 100, int(ends.max) // 2, int(ends.max) - 1, int(ends.max)})
+    values, noises = map(list, zip(*itertools.product(edges, draws), strict=True))
+    for lower, upper in itertools.combinations_with_replacement(edges, 2):
+        found = added(tiers.KINDS[dtype], 1, values, noises, lower, upper)
         assert found == [clamp(x + k, lower, upper) % 2**64 for x, k in zip(values, noises, strict=True)]
 
 
@@ -280,7 +319,8 @@ def test_a_plan_that_never_decides(way) -> None:
 @by_way
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize(
-    ("given_", "made"), [("i8", "i8"), ("i8", "u8"), ("u8", "i8"), ("u8", "u8"), ("i4", "u4"), (">u2", "u2")]
+    ("given_", "made"),
+    [("i8", "i8"), ("i8", "u8"), ("u8", "i8"), ("u8", "u8"), ("i4", "u4"), (">u2", "u2"), *((d, d) for d in "iIhHbB")],
 )
 def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
     """Every count gets count + exact(i), clamped as any integer; in place counts are kept."""

@@ -219,7 +219,8 @@ class _Work:
     def __init__(self, job: Job | RealJob, draws: Draws) -> None:
         counts, out = job.counts, job.out
         self.job, self.draws, self.unit, self.stopped = job, draws, BUFFER, False
-        self.kinds = kinds_of(job, draws.narrow)
+        alike = draws.narrow and counts.dtype is out.dtype and counts.dtype.char in _native.KINDS
+        self.kinds = (counts.dtype, out.dtype) if alike and counts.dtype.isnative else kinds_of(job, draws.narrow)
         self.plain = (counts.dtype, out.dtype) == self.kinds and is_plain(counts) and is_plain(out)
         past = self.plain and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
         how = as_c(job, self.kinds, draws.plan_address, draws.narrow, draws.constant_work, past)
@@ -357,7 +358,7 @@ def _as_c(
     plan, narrow, constant_work, non_temporal = how
     work: dict[str, Any] = {"constant_work": constant_work, "non_temporal": non_temporal}
     if integers:
-        limbs = 1 if narrow and UINT64 not in kinds else 2
+        limbs = 1 if narrow and (kinds[0] is kinds[1] or UINT64 not in kinds) else 2
         return _native.release_bytes(plan, kinds[0], public, limbs=limbs, **work)
     lower, upper, (granularity, inverse, inverse_too), least, greatest, missing = public
     return _native.release_bytes(
