@@ -14,9 +14,9 @@ DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, co
 }
 
 /* Level 0 of the acceptance words of draws DPF_MOST batch, ... */
-static void acceptance_words(const uint8_t *key, uint64_t candidate, uint64_t batch, uint64_t *accept) {
+static void acceptance_words(const uint8_t *key, uint64_t batch, uint64_t *accept) {
     uint32_t words[DPF_WORDS];
-    batch_words(key, accept_nonce(candidate, 0), batch, words);
+    batch_words(key, accept_nonce(0, 0), batch, words);
     expand(words, 16, accept);
     dpf_wipe(words, sizeof words);
 }
@@ -64,7 +64,7 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
         level0_of(law, plan, words, batch.offset, cells, undecided);
         if (law->accepts) {
             if (first / DPF_MOST != accept_batch)
-                acceptance_words(how->key, 0, accept_batch = first / DPF_MOST, accept);
+                acceptance_words(how->key, accept_batch = first / DPF_MOST, accept);
             for (int i = 0; i < per_batch; i++)
                 undecided[i] |= accept[first % DPF_MOST + (uint64_t)i] >= (uint64_t)plan->normal.accept_below;
         }
@@ -94,25 +94,81 @@ typedef struct {
     _Alignas(64) uint64_t more[DPF_STEP], more_accept[DPF_STEP]; /* level 1 */
 } dpf_step_words;
 
-static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candidate, uint64_t base,
+/* batch_words of the draws of one width, as far as those before `until` need them. */
+static void words_until(const uint8_t *key, uint64_t nonce, int width, uint64_t batch, uint64_t until,
+                        uint32_t *words) {
+    uint64_t counter[DPF_LANES], nonces[DPF_LANES];
+    if (until - batch * (uint64_t)(32 * DPF_WORDS / width) > (uint64_t)(16 * DPF_WORDS / width)) {
+        batch_words(key, nonce, batch, words);
+        return;
+    }
+    for (int b = 0; b < DPF_LANES; b++)
+        counter[b] = batch * DPF_BATCH + (uint64_t)b, nonces[b] = nonce;
+    few_blocks(key, counter, nonces, DPF_LANES, words);
+    memset(words + 16 * DPF_LANES, 0, 16 * DPF_LANES * sizeof *words);
+}
+
+/* until: the draw behind the call's last one. */
+static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candidate, uint64_t base, uint64_t until,
                       dpf_step_words *read) {
     const int width = how->plan->width;
     const uint64_t per_batch = (uint64_t)(32 * DPF_WORDS / width);
     _Alignas(64) uint32_t words[DPF_WORDS]; /* 64: the widest vector, whatever the frame's alignment */
     if (base / per_batch != read->batch) {
         read->batch = base / per_batch;
-        batch_words(how->key, noise_nonce(candidate, 0), read->batch, words);
+        words_until(how->key, noise_nonce(candidate, 0), width, read->batch, until, words);
         expand(words, width, read->word);
     }
-    batch_words(how->key, noise_nonce(candidate, 1), base / DPF_STEP, words);
+    words_until(how->key, noise_nonce(candidate, 1), 64, base / DPF_STEP, until, words);
     expand(words, 64, read->more);
     if (law->accepts) {
-        if (base / DPF_MOST != read->accept_batch)
-            acceptance_words(how->key, candidate, read->accept_batch = base / DPF_MOST, read->accept);
-        batch_words(how->key, accept_nonce(candidate, 1), base / DPF_STEP, words);
+        if (base / DPF_MOST != read->accept_batch) {
+            read->accept_batch = base / DPF_MOST;
+            words_until(how->key, accept_nonce(candidate, 0), 16, read->accept_batch, until, words);
+            expand(words, 16, read->accept);
+        }
+        words_until(how->key, accept_nonce(candidate, 1), 64, base / DPF_STEP, until, words);
         expand(words, 64, read->more_accept);
     }
     dpf_wipe(words, sizeof words);
+}
+
+/* The digits of a draw, if its block is number b of those at words. */
+DPF_INLINE uint64_t digits_in(const uint32_t *words, int b, int width, uint64_t draw) {
+    const int slot = (int)(draw % (uint64_t)(16 * 512 / width) / DPF_LANES);
+    const uint32_t *const at = words + (b / DPF_LANES * 16 + slot * width / 32) * DPF_LANES + b % DPF_LANES;
+    return width == 64 ? at[0] | (uint64_t)at[DPF_LANES] << 32 : width == 32 ? at[0] : at[0] >> slot % 2 * 16 & 0xffff;
+}
+
+/* The words of few draws from `first` on for one candidate, from their own blocks alone. */
+static void read_few(const dpf_law *law, const dpf_release *how, uint64_t candidate, uint64_t first, int n,
+                     uint64_t *word, uint64_t *angle, uint64_t *more, uint64_t *more_angle, dpf_step_words *read) {
+    const int width[] = {how->plan->width, 64, 16, 64}, each = law->accepts ? 4 : 2;
+    const uint64_t named[] = {noise_nonce(candidate, 0), noise_nonce(candidate, 1), accept_nonce(candidate, 0),
+                              accept_nonce(candidate, 1)};
+    uint64_t counter[DPF_BATCH] = {0}, nonce[DPF_BATCH] = {0};
+    _Alignas(64) uint32_t words[DPF_WORDS];
+    for (int k = 0; k < each; k++)
+        for (int i = 0; i < n; i++) {
+            const uint64_t draw = first + (uint64_t)i, group = draw / (uint64_t)(16 * 512 / width[k]);
+            counter[k * n + i] = group * DPF_LANES + draw % DPF_LANES;
+            nonce[k * n + i] = named[k];
+        }
+    few_blocks(how->key, counter, nonce, each * n, words);
+    for (int i = 0; i < n; i++) {
+        const uint64_t draw = first + (uint64_t)i, radius = law->box_muller ? draw & ~(uint64_t)64 : draw;
+        word[i] = digits_in(words, i, width[0], radius);
+        more[i] = digits_in(words, n + i, 64, radius);
+        if (law->box_muller) {
+            angle[i] = digits_in(words, i, width[0], draw | 64);
+            more_angle[i] = digits_in(words, n + i, 64, draw | 64);
+        }
+        if (law->accepts) {
+            read->accept[i] = digits_in(words, 2 * n + i, 16, draw);
+            read->more_accept[i] = digits_in(words, 3 * n + i, 64, draw);
+        }
+    }
+    dpf_wipe(words, (each * n + DPF_LANES - 1) / DPF_LANES * 16 * DPF_LANES * (int64_t)sizeof *words);
 }
 
 /* The words of each draw's radius and angle: draws i and i ^ 64 share them. */
@@ -131,7 +187,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     const dpf_release *const how = job->how;
     const int per_batch = 32 * DPF_WORDS / how->plan->width,
               candidates = law->accepts ? how->plan->normal.candidates : 1;
-    const int wide = how->limbs == 2 || how->kind == DPF_NOISE;
+    const int wide = how->limbs == 2 || how->kind == DPF_NOISE, few = job->n * (law->accepts ? 4 : 2) <= DPF_BATCH;
     dpf_step_words read[DPF_CANDIDATES];
     _Alignas(64) uint64_t draw[DPF_STEP];
     _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
@@ -143,14 +199,15 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     read_tables(tier, law->box_muller);
     for (int candidate = 0; candidate < candidates; candidate++)
         read[candidate].batch = read[candidate].accept_batch = UINT64_MAX;
-    for (uint64_t base = job->start / DPF_STEP * DPF_STEP; done < job->n && job->n_undecided == 0; base += DPF_STEP) {
+    for (uint64_t base = few ? job->start : job->start / DPF_STEP * DPF_STEP; done < job->n && job->n_undecided == 0;
+         base += DPF_STEP) {
         const int64_t at = (int64_t)(base - job->start);
         const int from = at < 0 ? (int)-at : 0, end = at + DPF_STEP > job->n ? (int)(job->n - at) : DPF_STEP;
         used = used > end ? used : end;
         job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
         if (job->refused)
             break;
-        for (int i = 0; i < DPF_STEP; i++)
+        for (int i = from; i < end; i++)
             draw[i] = base + (uint64_t)i;
         if (law->accepts) {
             memset(final, 0, sizeof final);
@@ -159,12 +216,19 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
         }
         for (int candidate = 0; candidate < candidates; candidate++) {
             dpf_step_words *const words = &read[candidate];
-            read_step(law, how, (uint64_t)candidate, base, words);
-            const uint64_t *first = words->word + base % (uint64_t)per_batch, *then = words->more;
-            if (law->box_muller) {
-                both_of_pairs(first, radius, angle);
-                both_of_pairs(then, more_radius, more_angle);
-                first = radius, then = more_radius;
+            const uint64_t *first = radius, *then = more_radius, *accept = words->accept;
+            if (few) {
+                read_few(law, how, (uint64_t)candidate, base, end, radius, angle, more_radius, more_angle, words);
+            } else {
+                read_step(law, how, (uint64_t)candidate, base, job->start + (uint64_t)job->n, words);
+                const uint64_t *const level0 = words->word + base % (uint64_t)per_batch;
+                accept += base % DPF_MOST;
+                if (law->box_muller) {
+                    both_of_pairs(level0, radius, angle);
+                    both_of_pairs(words->more, more_radius, more_angle);
+                } else {
+                    first = level0, then = words->more;
+                }
             }
             int64_t *const to = law->accepts ? found : lo, *const to_hi = law->accepts ? found_hi : hi;
             const dpf_draws draws = {end - from,
@@ -186,7 +250,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
                     law->decide(how->plan, law->last_tier, &one);
                 }
             for (int64_t i = from; i < end && law->accepts; i++) {
-                const uint64_t v = words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
+                const uint64_t v = accept[i] << 48 | words->more_accept[i] >> 16;
                 const int64_t known = -(int64_t)fits(found[i], found_hi[i], 62); /* else k is cut */
                 const int64_t verdict = law->accepts(how->plan, found[i] & known, ~v) & known;
                 const int64_t takes = -(int64_t)((verdict == 1) & (final[i] == 0));
@@ -214,12 +278,18 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
         done = at + end;
     }
     for (int candidate = 0; candidate < candidates; candidate++)
-        dpf_wipe(&read[candidate], sizeof read[candidate]);
-    if (law->box_muller) {
-        dpf_wipe(radius, sizeof radius);
-        dpf_wipe(angle, sizeof angle);
-        dpf_wipe(more_radius, sizeof more_radius);
-        dpf_wipe(more_angle, sizeof more_angle);
+        if (few) {
+            dpf_wipe(read[candidate].accept, used * (int64_t)sizeof *read->accept);
+            dpf_wipe(read[candidate].more_accept, used * (int64_t)sizeof *read->more_accept);
+        } else {
+            dpf_wipe(&read[candidate], sizeof read[candidate]);
+        }
+    if (few || law->box_muller) {
+        const int64_t held = few ? used : DPF_STEP;
+        dpf_wipe(radius, held * (int64_t)sizeof *radius);
+        dpf_wipe(angle, held * (int64_t)sizeof *angle);
+        dpf_wipe(more_radius, held * (int64_t)sizeof *more_radius);
+        dpf_wipe(more_angle, held * (int64_t)sizeof *more_angle);
     }
     dpf_wipe(lo, used * (int64_t)sizeof *lo);
     dpf_wipe(hi, used * (int64_t)sizeof *hi);

@@ -224,6 +224,10 @@ SPOILT = [
     Spoilt("one refined uint64 is signed", "sum.h", "(int64_t)how->upper.lo ^ turn) ^ turn;", "(int64_t)how->upper.lo ^ turn);"),
     Spoilt("uint64 is widened as it is", "sum.h", "(int64_t)((const type *)in)[i] ^ turn_of(name);", "(int64_t)((const type *)in)[i];"),
     Spoilt("one refined wide count is signed", "sum.h", "sum = clamped_sum_wide((int64_t)value, how->kind == DPF_UINT64, lo, hi,", "sum = clamped_sum_wide((int64_t)value, 0, lo, hi,"),
+    # few draws
+    Spoilt("few: a pair's angle is its radius", "draw.h", "angle[i] = digits_in(words, i, width[0], draw | 64);", "angle[i] = digits_in(words, i, width[0], radius);"),
+    Spoilt("few: the groups are one", "draw.h", "= group * DPF_LANES + draw % DPF_LANES;", "= draw % DPF_LANES + 0 * group;"),
+    Spoilt("a batch lacks the group of its last draws", "draw.h", "> (uint64_t)(16 * DPF_WORDS / width)", "> (uint64_t)(17 * DPF_WORDS / width)"),
     # the table's pipeline
     Spoilt("table: no saturation", "table.h", "((total ^ value) & (total ^ draw)) >> SIGN)", "(0 & (total ^ value)) >> SIGN)"),
     Spoilt("table: the upper bound is the lower", "table.h", "DPF_BLEND(sum, upper, ", "DPF_BLEND(sum, lower, "),

@@ -458,7 +458,7 @@ def test_no_word_is_left_in_the_frame_of_a_small_release(probe, isa) -> None:
 
 MARGIN = 512  # bytes, for what the compiler does not count: alignment of frames, and a library's own
 MOST = 16 << 10
-CIPHER = re.compile(r"(one_block|blocks|group_meanwhile)\b")  # whose frames hold a key's words
+CIPHER = re.compile(r"(one_block|blocks|few_blocks|group_meanwhile)\b")  # whose frames hold a key's words
 # Who calls through the table of an instruction set, and which of its functions.
 THROUGH_TABLES = {
     "discrete_gaussian_add": r"\w+_level0",

@@ -165,6 +165,24 @@ def test_bulk_and_constant_work_draws_are_equal(law: Law, scale: Fraction, secre
     assert left <= 3 * law.left
 
 
+EDGES = [edge + near for edge in (0, 64, 128, 256, 512, 1024, 2**40) for near in (-9, -1, 0, 3) if edge + near >= 0]
+
+
+@some
+def test_few_draws_are_those_of_a_long_call(law: Law, scale: Fraction) -> None:
+    """From any place on, one and two groups of blocks or a draw's own blocks: the same digits."""
+    mech, key = law.make(scale), tiers.StreamKey(bytes(range(32)))
+    plan, offsets = tiers.constant_work_plan(mech), places(300 + 1024, random.Random(7))
+    for isa in tiers.ISAS:
+        for first in (0, 2**40 - 512):
+            long = filled(law, plan, key, first, offsets, constant_work=True, isa=isa)
+            for start in [edge for edge in EDGES if first <= edge <= first + 1024]:
+                for n in (1, 2, 7, 8, 9, 16, 17, 64, 65, 128, 129, 257):
+                    at = slice(start - first, start - first + n)
+                    found = filled(law, plan, key, start, offsets[at], constant_work=True, isa=isa)
+                    assert found == long[at], (isa, start, n)
+
+
 @some
 def test_a_hosts_mode_changes_no_draw(law: Law, scale: Fraction, host: ctypes.CDLL) -> None:
     """A host's rounding mode and flush are put aside: equal draws, no more of them undecided."""
