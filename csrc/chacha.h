@@ -53,7 +53,7 @@ __attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t 
     DPF_CLEAR;
 }
 
-/* The first `count` of such blocks, and the rest of a register set; the nonces are unrelated, too. */
+/* The first `count` of such blocks, and the rest of a register set, at unrelated nonces, too. */
 __attribute__((noinline)) static void few_blocks(const uint8_t *key, const uint64_t *counter, const uint64_t *nonce,
                                                  int count, uint32_t *restrict out) {
     enum { L = lane_count };

@@ -35,7 +35,8 @@ SPOILT = [
     # the cipher and its addresses
     Spoilt("the upper half of a counter is dropped", "chacha.h", "(uint32_t)(counter[base + set * L + lane] >> 32)", "0"),
     Spoilt("the key is not added at the end", "chacha.h", "(i == 12 || i == 13 ? count[set][i - 12] : start[i])", "(i < 12 && i > 3 ? (vector){0} : i == 12 || i == 13 ? count[set][i - 12] : start[i])"),
-    Spoilt("a round is left out", "chacha.h", "round < 10", "round < 9"),
+    Spoilt("a round is left out", "chacha.h", "round < 10; round++) {", "round < 9; round++) {"),
+    Spoilt("few: a round is left out", "chacha.h", "round < 10; round++)\n", "round < 9; round++)\n"),
     Spoilt("a key stream repeats its first batch", "dispatch.c", "n > 0; batch++, out", "n > 0; out"),
     Spoilt("the end of a key stream is zeros", "dispatch.c", "            memcpy(out, words, (size_t)n);\n", "            memset(out, 0, (size_t)n);\n"),
     Spoilt("blocks of all batches are those of the first", "stream.h", "counter[b] = batch * DPF_BATCH + (uint64_t)b;", "counter[b] = batch / 4 * DPF_BATCH + (uint64_t)b;"),
@@ -185,7 +186,7 @@ SPOILT = [
     Spoilt("an undecided acceptance goes on to the next candidate", "draw.h", "final[i] |= verdict != -1;", "final[i] |= verdict == 1;"),
     Spoilt("an undecided acceptance is one", "draw.h", "(verdict == 1) & (final[i] == 0)", "(verdict != -1) & (final[i] == 0)"),
     Spoilt("the last accepted candidate counts", "draw.h", "(verdict == 1) & (final[i] == 0)", "(verdict == 1)"),
-    Spoilt("the second candidate has the first's words", "draw.h", "read_step(law, how, (uint64_t)candidate, base, words);", "read_step(law, how, 0, base, words);"),
+    Spoilt("the second candidate has the first's words", "draw.h", "read_step(law, how, (uint64_t)candidate, base, job", "read_step(law, how, 0, base, job"),
     Spoilt("acceptance has 16 digits", "draw.h", "<< 48 | words->more_accept[i] >> 16", "<< 48"),
     Spoilt("bulk: every proposal is accepted", "draw.h", "accept[first % DPF_MOST + (uint64_t)i] >= (uint64_t)plan->normal.accept_below", "0"),
     Spoilt("refined: every proposal is accepted", "refine.h", "law->accepts(how->plan, lo[b], ~v) != 1", "0"),

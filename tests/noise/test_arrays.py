@@ -424,7 +424,7 @@ def test_undecided_draws_in_pieces() -> None:
 @pytest.mark.parametrize("failure", [None, KeyboardInterrupt()], ids=["done", "interrupted"])
 def test_the_pieces_leave_nothing_behind(failure: BaseException | None) -> None:
     """The words of a piece are zeros when a release is over, and when it has failed."""
-    counts, out = np.full(5001, 77, np.int32), np.ones(5001, np.int32)
+    counts, out = np.full(5001, 77, np.int32), np.ones(5001, np.int64)
     with tiers.small_pieces(), tiers.scratch() as made:
         if failure is None:
             COUNTS.release(counts, out=out, threads=1)
@@ -438,7 +438,7 @@ def test_the_pieces_leave_nothing_behind(failure: BaseException | None) -> None:
 
 def test_a_stopped_piece_is_not_stored() -> None:
     """Counts that got no noise, because another thread failed, stay where they were."""
-    counts, out = np.full(5001, 77, np.int32), np.zeros(5001, np.int32)
+    counts, out = np.full(5001, 77, np.int32), np.zeros(5001, np.int64)
     with tiers.small_pieces(), tiers.stopped_after(3):
         DiscreteLaplace(1, 10**6).release(counts, out=out, threads=1)
     assert out[:100].any()
