@@ -164,8 +164,8 @@ typedef struct {
     uint64_t value; /* as it was read, widened; the bits of a double if it is real */
 } dpf_undecided;
 
-/* The one place where a value meets noise: out[i] = in[i] plus draw start + i, clamped, for i < n;
- * out may be in.
+/* The one place of the C where a value meets noise: out[i] = in[i] plus draw start + i, clamped,
+ * for i < n; out may be in.
  * pre   both are aligned arrays of how->kind; undecided has room for min(n, DPF_BLOCK). Of
  *       DPF_NOISE: in holds doubles, the offsets of a real law, and out 2 n words, lower limbs
  *       before upper ones

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What noise makes of values: the exact sum, clamped, rounded at most once. */
+ * What noise makes of values: the exact sum, clamped, rounded at most once. table.h has the sum of
+ * integers once more, in lanes. */
 #pragma once
 #include "wide.h"
 

@@ -18,6 +18,7 @@ import pytest
 from deep import opened
 from deep.record import (
     ASSURANCE,
+    NEVER,
     ROOT,
     Due,
     cases,
@@ -110,6 +111,8 @@ if __name__ == "__main__":
         case ["rooms"]:
             for room, minutes in sorted(rooms().items()):
                 show(f"{minutes:5.0f}  {room}")
+            if unknown := [one.name for one in due() if one.why == NEVER]:
+                show(f"not counted, for nobody knows yet what they open: {', '.join(unknown)}")
         case [name] if name in names():
             decided = run((name, ()))
             listed(due())

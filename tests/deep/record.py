@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ASSURANCE = ROOT / "docs" / "assurance"
 _MACHINERY = {"__init__", "__main__", "opened", "record"}
+NEVER = "never run"
 Tree = dict[str, str]  # path and what it holds, as git names it
 
 
@@ -99,7 +100,7 @@ def due(root: Path = ROOT) -> list[Due]:
             if kept.get("digest") != of_a_release(check, files, root):
                 found.append(Due(name, minutes, "not run for this version"))
         elif "opened" not in kept:
-            found.append(Due(name, minutes, "never run"))
+            found.append(Due(name, minutes, NEVER))
         elif kept["digest"] != digest(kept["opened"], files):
             found.append(Due(name, minutes, "older than what it opened"))
     return found

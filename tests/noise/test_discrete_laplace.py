@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The geometric laws, two- and one-sided: planted digits in any rounding mode; small worlds."""
+"""The geometric laws, two- and one-sided: planted digits in any rounding mode; small worlds.
+
+That draws of all laws have their distributions: test_laws.py, `test_exact_law`.
+"""
 
 from __future__ import annotations
 
