@@ -221,8 +221,9 @@ class _Work:
         self.job, self.draws, self.unit, self.stopped = job, draws, BUFFER, False
         alike = draws.narrow and counts.dtype is out.dtype and counts.dtype.char in _native.KINDS
         self.kinds = (counts.dtype, out.dtype) if alike and counts.dtype.isnative else kinds_of(job, draws.narrow)
-        self.plain = (counts.dtype, out.dtype) == self.kinds and is_plain(counts) and is_plain(out)
-        past = self.plain and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
+        self.straight = out.dtype == self.kinds[1] and is_plain(out)  # C may write there
+        self.plain = self.straight and counts.dtype == self.kinds[0] and is_plain(counts)
+        past = self.straight and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
         how = as_c(job, self.kinds, draws.plan_address, draws.narrow, draws.constant_work, past)
         self.release = _native.Release(how, self.kinds[0])
 
@@ -247,9 +248,10 @@ class _Work:
                 n = min(stop - (shift + stop) % unit, end) - begin
                 for view, words in views(counts, begin, begin + n, x):
                     np.copyto(words, view, casting="unsafe")  # widened
-                n = self.run(x, y, 0, n, begin)
-                for view, words in views(out, begin, begin + n, y):
-                    np.copyto(view, words, casting="unsafe")  # the bounds have made the results fit
+                n = self.run(x, out[begin : begin + n] if self.straight else y, 0, n, begin)
+                if not self.straight:  # the results lie in the piece
+                    for view, words in views(out, begin, begin + n, y):
+                        np.copyto(view, words, casting="unsafe")  # the bounds have made the results fit
                 begin += n
         finally:
             x.fill(0)
