@@ -53,7 +53,8 @@ __attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t 
     DPF_CLEAR;
 }
 
-/* The first `count` of such blocks, and the rest of a register set, at unrelated nonces, too. */
+/* The first `count` of such blocks, at unrelated nonces, too, and the rest of a register set, to
+ * whose end all arrays reach. */
 __attribute__((noinline)) static void few_blocks(const uint8_t *key, const uint64_t *counter, const uint64_t *nonce,
                                                  int count, uint32_t *restrict out) {
     enum { L = lane_count };
@@ -64,9 +65,10 @@ __attribute__((noinline)) static void few_blocks(const uint8_t *key, const uint6
         vector start[16], x[16];
         uint32_t address[4][L];
         for (int lane = 0; lane < L; lane++) {
-            address[0][lane] = (uint32_t)counter[base + lane],
+            address[0][lane] = (uint32_t)counter[base + lane];
             address[1][lane] = (uint32_t)(counter[base + lane] >> 32);
-            address[2][lane] = (uint32_t)nonce[base + lane], address[3][lane] = (uint32_t)(nonce[base + lane] >> 32);
+            address[2][lane] = (uint32_t)nonce[base + lane];
+            address[3][lane] = (uint32_t)(nonce[base + lane] >> 32);
         }
         for (int i = 0; i < 12; i++)
             start[i] = state[i] - (vector){0};

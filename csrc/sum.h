@@ -185,7 +185,8 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
                    const int64_t *all_hi, int real_law, dpf_batch *batch) {
     const dpf_release how = *given;
     const int64_t n = end - from, lower = (int64_t)how.lower.lo, upper = (int64_t)how.upper.lo;
-    const int64_t *restrict const x = in, *restrict const lo = all_lo + from, turn = turn_of(how.kind);
+    const int64_t *restrict const x = dpf_size(how.kind) == 8 ? in : NULL, *restrict const lo = all_lo + from;
+    const int64_t turn = turn_of(how.kind);
     const int64_t *const hi = all_hi ? all_hi + from : NULL;
     const double *restrict const point = batch->point + from;
     int64_t *restrict const sums = batch->sums + from;

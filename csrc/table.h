@@ -18,7 +18,7 @@ typedef struct {
     const int16_t *noise;
     const char *x;
     char *out;
-    int kind, bounded, non_temporal; /* bounded: by more than the type */
+    int kind, bounded, non_temporal; /* bounded: by more than the type; past the caches: but 8-bit values */
     uint64_t lower, upper;
 } dpf_sums;
 
@@ -44,8 +44,8 @@ typedef struct {
             const lanes left = (lanes)((signed_lanes)((total ^ value) & (total ^ draw)) >> SIGN);                      \
             lanes sum = DPF_BLEND(total, (lanes)((signed_lanes)value >> SIGN) ^ top, left);                            \
             if (bounded) {                                                                                             \
-                const lanes lower = ((lane)sums->lower ^ turn) - (lanes){0};                                           \
-                const lanes upper = ((lane)sums->upper ^ turn) - (lanes){0};                                           \
+                const lanes lower = (lane)((lane)sums->lower ^ turn) - (lanes){0};                                     \
+                const lanes upper = (lane)((lane)sums->upper ^ turn) - (lanes){0};                                     \
                 sum = DPF_BLEND(sum, lower, (lanes)((signed_lanes)sum < (signed_lanes)lower));                         \
                 sum = DPF_BLEND(sum, upper, (lanes)((signed_lanes)sum > (signed_lanes)upper));                         \
             }                                                                                                          \
@@ -164,11 +164,11 @@ static void sum_apart(const dpf_release *how, const int16_t *noise, const char *
     for (int64_t from = 0; from < n; from += DPF_PIECE) {
         _Alignas(64) int64_t sums[DPF_PIECE];
         const int64_t m = n - from < DPF_PIECE ? n - from : DPF_PIECE;
-        const int64_t *given = (const int64_t *)(x + size * from);
-        if (how->kind != DPF_INT64) {
-            widen(how->kind, given, m, sums);
-            given = sums;
-        }
+        const int64_t *given = sums;
+        if (how->kind == DPF_INT64)
+            given = (const int64_t *)(x + size * from);
+        else
+            widen(how->kind, x + size * from, m, sums);
         for (int64_t i = 0; i < m; i++) {
             const int64_t sum = clamped_sum(given[i], noise[from + i], lower, upper) ^ turn;
             sums[i] = noise[from + i] == DPF_UNDECIDED ? 0 : sum;

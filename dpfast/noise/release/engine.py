@@ -360,7 +360,7 @@ def _as_c(
     plan, narrow, constant_work, non_temporal = how
     work: dict[str, Any] = {"constant_work": constant_work, "non_temporal": non_temporal}
     if integers:
-        limbs = 1 if narrow and (kinds[0] is kinds[1] or UINT64 not in kinds) else 2
+        limbs = 1 if narrow and (kinds[0] == kinds[1] or UINT64 not in kinds) else 2
         return _native.release_bytes(plan, kinds[0], public, limbs=limbs, **work)
     lower, upper, (granularity, inverse, inverse_too), least, greatest, missing = public
     return _native.release_bytes(
