@@ -30,7 +30,7 @@ ROOMS = {  # the rooms that draw, charge, account and read
     "account": ("dpfast/privacy", "dpfast/counts/trees", "dpfast/counts/records"),
     "read": ("dpfast/app/tables",),
 }
-SOME = 100  # of the tests that reach a line: thousands may, and most mutants fall to the first
+SOME = 100  # tests of a mutant that are tried first, for thousands may reach one line
 OTHERS: dict[type[ast.AST], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
     ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in", ast.Add: "-", ast.Sub: "+", ast.Mult: "//", ast.FloorDiv: "*",
