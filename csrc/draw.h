@@ -136,8 +136,7 @@ static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candi
 /* The digits of a draw, if its block is number b of those at words. */
 DPF_INLINE uint64_t digits_in(const uint32_t *words, int b, int width, uint64_t draw) {
     const int slot = (int)(draw % (uint64_t)(16 * 512 / width) / DPF_LANES);
-    const uint32_t *const at = words + (b / DPF_LANES * 16 + slot * width / 32) * DPF_LANES + b % DPF_LANES;
-    return width == 64 ? at[0] | (uint64_t)at[DPF_LANES] << 32 : width == 32 ? at[0] : at[0] >> slot % 2 * 16 & 0xffff;
+    return word_at(words + b / DPF_LANES * 16 * DPF_LANES, width, slot * DPF_LANES + b % DPF_LANES);
 }
 
 /* The words of few draws from `first` on for one candidate, from their own blocks alone. */

@@ -73,7 +73,7 @@ DPF_SUMS(DPF_UINT8, uint8_t, uint16_t, int16_t, 0)
 DPF_INLINE void sum_meanwhile(const dpf_sums *sums, int at) {
     if (!sums->out)
         return;
-    if (sums->kind == DPF_INT64) { /* no jump through a table, which costs some 3 % of all */
+    if (sums->kind == DPF_INT64) { /* without a jump through a table of addresses */
         DPF_MEANWHILE(DPF_INT64);
         return;
     }

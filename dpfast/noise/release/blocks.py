@@ -58,7 +58,7 @@ class Blocks:
     ) -> None:
         """unseen: whether the result is new memory, which nobody else has."""
         self.job, self.values, self.out, self.names, self.threads = job, job.counts, job.out, names, threads
-        self.kinds = (FLOAT64, FLOAT64) if isinstance(job, RealJob) else kinds_of(job, narrow)
+        self.kinds = kinds_of(job)
         as_noised = isinstance(job, Job) and self.values.dtype == self.kinds[0] and is_plain(self.values)
         self._as_noised = self.values.reshape(-1) if as_noised else None  # where the values lie as they are noised
         self._decide = decide

@@ -219,8 +219,8 @@ class _Work:
     def __init__(self, job: Job | RealJob, draws: Draws) -> None:
         counts, out = job.counts, job.out
         self.job, self.draws, self.unit, self.stopped = job, draws, BUFFER, False
-        alike = draws.narrow and counts.dtype is out.dtype and counts.dtype.char in _native.KINDS
-        self.kinds = (counts.dtype, out.dtype) if alike and counts.dtype.isnative else kinds_of(job, draws.narrow)
+        alike = counts.dtype == out.dtype and counts.dtype.isnative and counts.dtype.char in _native.KINDS
+        self.kinds = (counts.dtype, out.dtype) if draws.narrow and alike else kinds_of(job)
         self.straight = out.dtype == self.kinds[1] and is_plain(out)  # C may write there
         self.plain = self.straight and counts.dtype == self.kinds[0] and is_plain(counts)
         past = self.straight and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
@@ -320,11 +320,10 @@ def is_plain(array: AnyArray) -> bool:
     return bool(flags.c_contiguous and flags.aligned)
 
 
-def kinds_of(job: Job | RealJob, narrow: bool) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """The types in whose place C sees values and results."""
+def kinds_of(job: Job | RealJob) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """The types of 64 bits in whose place C sees values and results."""
     if isinstance(job, RealJob):
-        single = narrow and job.counts.dtype == job.out.dtype == FLOAT32
-        return (FLOAT32, FLOAT32) if single else (FLOAT64, FLOAT64)
+        return FLOAT64, FLOAT64
     if job.counts.dtype is INT64 and job.out.dtype is INT64:
         return INT64, INT64
     return _plain_kind(job.counts.dtype), _plain_kind(job.out.dtype)
