@@ -52,14 +52,19 @@ DPF_INLINE double short_minus_log(double x, double digits) {
     return fused(count, -dpf_one_ln2, rest);
 }
 
+/* digits of short_minus_log for n digits of U. */
+DPF_INLINE double short_digit_count(int n) {
+    return 0x1p11 + 1023.0 + n;
+}
+
+/* a + 1/2, a below 2^32. */
+DPF_INLINE double short_middle(uint64_t a) {
+    return double_of(0x4330000000000000 | a) - (0x1p52 - 0.5);
+}
+
 /* A 32-bit word at the width of a double; the top bit stays the top bit. */
 DPF_INLINE uint64_t widened(uint32_t word) {
     return (uint64_t)(int64_t)(int32_t)word;
-}
-
-/* a + 1/2 for the lower 31 bits a of a widened word. */
-DPF_INLINE double middle31(uint64_t word) {
-    return double_of((word & 0x7fffffff) | 0x4330000000000000) - (0x1p52 - 0.5);
 }
 
 #if DPF_FMA
@@ -105,22 +110,26 @@ DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double 
     return k;
 }
 
-/* As nearest for one number z of 32-bit words, before DPF_TO_INTEGER is subtracted: plan->margin32
- * allows for the error of the largest z. */
-DPF_INLINE double shifted32(const dpf_plan *plan, double z, double weight, int *decided) {
-    const double shifted = z + DPF_TO_INTEGER, g = z - (shifted - DPF_TO_INTEGER);
-    *decided = (plan->margin32 - __builtin_fabs(g)) * weight > plan->half_cell;
-    return shifted;
+/* What a law makes of a batch of 32-bit words before it is rounded. The loops that make it are short:
+ * in a long one the processor waits for its own results. */
+typedef struct {
+    _Alignas(64) double noise[DPF_WORDS], weight[DPF_WORDS];
+    double less[DPF_WORDS / 2]; /* pairs alone, which share their weights, too */
+    int32_t cells[DPF_WORDS];   /* integers, once they are rounded */
+} dpf_short;
+
+/* For n words, of which U has the last `digits` bits: the middles of U's cells. */
+DPF_INLINE void short_middles(const uint32_t *restrict words, int n, int digits, double *restrict x) {
+    for (int i = 0; i < n; i++)
+        x[i] = short_middle(words[i] & UINT32_MAX >> (32 - digits));
 }
 
-/* Mark which of n cells are undecided; unless `real`, turn the bits of doubles into integers. In
- * our rounding mode no decided double is -0.0, whose bits are DPF_UNDECIDED_LIMB. */
-DPF_INLINE void finish(int n, int real, int64_t *restrict cells, uint8_t *restrict undecided) {
-    for (int i = 0; i < n; i++)
-        undecided[i] = cells[i] == DPF_UNDECIDED_LIMB;
-    for (int i = 0; i < n && !real; i++) {
-        cells[i] = integer_of(double_of((uint64_t)cells[i]) + DPF_TO_INTEGER);
-    }
+/* As nearest for z = offset + noise: plan->margin32 allows for the error of the largest noise, and
+ * `less` for what grows with it beyond that. */
+DPF_INLINE double nearest32(const dpf_plan *plan, double z, double less, double weight, int *decided) {
+    const double k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, room = plan->margin32 - less - __builtin_fabs(z - k);
+    *decided = room * weight > plan->half_cell;
+    return k;
 }
 
 /* x, or -x if negative is 1. */

@@ -39,12 +39,13 @@ static void discrete_gaussian_decide(const dpf_plan *plan, int tier, const dpf_d
 #if DPF_FMA
 enum { DPF_FLOAT_MOST = 0x7fffe000 }; /* from here on U is so near to 1 that the next tier decides */
 
-/* The integer nearest to tr side if its distance, times weight, is below least; else INT32_MIN. */
+/* The integer nearest to tr side if its distance, times weight, is below least; else it is
+ * DPF_UNDECIDED_CELL. */
 DPF_INLINE int32_t rounded_gaussian_cell(float tr, float side, float weight, float least) {
     const float shifted = __builtin_fmaf(tr, side, DPF_FLOAT_TO_INTEGER);
     const float g = __builtin_fmaf(tr, side, DPF_FLOAT_TO_INTEGER - shifted);
     const int32_t k = (int32_t)(bits_of_float(shifted) - bits_of_float(DPF_FLOAT_TO_INTEGER));
-    return __builtin_fabsf(g) * weight < least ? k : INT32_MIN;
+    return __builtin_fabsf(g) * weight < least ? k : DPF_UNDECIDED_CELL;
 }
 
 /* Floats (section 3): a pair's proposals from its words of level 0. */
@@ -64,28 +65,14 @@ DPF_INLINE void rounded_gaussian_pair(const dpf_plan *plan, uint32_t radius, uin
     draw[0] = rounded_gaussian_cell(tr, first, weight, least);
     draw[64] = rounded_gaussian_cell(tr, second, weight, least);
 }
-#endif
 
-static void rounded_gaussian_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
-                                    const double *restrict offset, int64_t *restrict cells,
-                                    uint8_t *restrict undecided) {
-#if DPF_FMA
-    if (plan->bulk == DPF_FLOAT) {
-        const dpf_plan p = *plan;
-        int32_t draw[DPF_WORDS];
-        for (int base = 0; base < DPF_WORDS; base += 128)
-            for (int i = base; i < base + 64; i++)
-                rounded_gaussian_pair(&p, words[i], words[i + 64], draw + i);
-        for (int i = 0; i < DPF_WORDS; i++)
-            cells[i] = draw[i];
-        for (int i = 0; i < DPF_WORDS; i++)
-            undecided[i] = draw[i] == INT32_MIN;
-        dpf_wipe(draw, sizeof draw);
-        return;
-    }
-#endif
-    gaussian_level0(plan, real, words, offset, cells, undecided);
+static void rounded_gaussian_by_floats(const dpf_plan *plan, const uint32_t *restrict words, int32_t *restrict cells) {
+    const dpf_plan p = *plan;
+    for (int base = 0; base < DPF_WORDS; base += 128)
+        for (int i = base; i < base + 64; i++)
+            rounded_gaussian_pair(&p, words[i], words[i + 64], cells + i);
 }
+#endif
 
 /* Section 4. W = 2^64 - 1 - V's first 64 digits: 1 - V lies in (W, W + 1] 2^-64, and a proposal k
  * is accepted if 1 - V > P(k is rejected). 1: accepted, -1: rejected, 0: undecided. */
@@ -98,7 +85,11 @@ static int64_t accepts_proposal(const dpf_plan *plan, int64_t k, uint64_t w) {
 
 /* With thresholds, and without. */
 static const dpf_law discrete_gaussian_law = {.decide = discrete_gaussian_decide, .table = 1, .last_tier = DPF_DOUBLE};
-static const dpf_law rounded_gaussian_law = {.level0 = rounded_gaussian_level0,
+static const dpf_law rounded_gaussian_law = {.level0 = gaussian_level0,
+                                             .by_short = gaussian_short,
+#if DPF_FMA
+                                             .by_floats = rounded_gaussian_by_floats,
+#endif
                                              .decide = gaussian_decide,
                                              .box_muller = 1,
                                              .last_tier = DPF_DOUBLE_DOUBLE,

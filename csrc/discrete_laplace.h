@@ -27,66 +27,46 @@ DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double a, do
     return decided ? with_sign(magnitude, negative) : DPF_UNDECIDED_LIMB;
 }
 
-/* The same from a 32-bit word of level 0, with its sign; the draw lies DPF_TO_INTEGER below. */
-DPF_INLINE double discrete_laplace_by_double32(const dpf_plan *plan, uint32_t word, int *decided) {
-    const uint64_t wide = widened(word);
-    const double x = middle31(wide), e = short_minus_log(x, short_digit_count(31));
-    const double z = fused(plan->t, e, plan->logarithm.offset);
-    return shifted32(plan, turned32(z, wide), x, decided);
+/* The same from 32-bit words of level 0, with their signs. */
+static void discrete_laplace_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
+    const double t = plan->t, offset = plan->logarithm.offset;
+    short_middles(words, DPF_WORDS, 31, s->weight);
+    for (int i = 0; i < DPF_WORDS; i++) {
+        const double e = short_minus_log(s->weight[i], short_digit_count(31));
+        s->noise[i] = turned32(fused(t, e, offset), widened(words[i]));
+    }
 }
 
 #if DPF_FMA
 /* Float (section 4): the same, for a scale of at most 2^12; the digits are rounded to 24 bits. */
-DPF_INLINE float discrete_laplace_by_float(const dpf_plan *plan, uint32_t word, int *decided) {
+DPF_INLINE int32_t discrete_laplace_by_float(const dpf_plan *plan, uint32_t word) {
     const float x = (float)(int32_t)(word & 0x7fffffff);
     const float z = __builtin_fmaf((float)plan->t, minus_log_float(x), (float)plan->logarithm.offset);
     const float y = float_of(bits_of_float(z) ^ (word & 0x80000000));
     const float shifted = y + DPF_FLOAT_TO_INTEGER, g = y - (shifted - DPF_FLOAT_TO_INTEGER);
     const float margin = __builtin_fmaf(-(float)plan->float_error, z, (float)plan->float_margin);
-    *decided = (margin - __builtin_fabsf(g)) * x > 2.0f * (float)plan->half_cell;
-    return shifted;
-}
-#endif
-
-DPF_INLINE int64_t discrete_laplace_cell32(const dpf_plan *plan, uint32_t word) {
-    int decided;
-    const double draw = discrete_laplace_by_double32(plan, word, &decided);
-    return decided ? integer_of(draw) : DPF_UNDECIDED_LIMB;
+    const int32_t k = (int32_t)(bits_of_float(shifted) - bits_of_float(DPF_FLOAT_TO_INTEGER));
+    return (margin - __builtin_fabsf(g)) * x > 2.0f * (float)plan->half_cell ? k : DPF_UNDECIDED_CELL;
 }
 
-/* A build without fma decides in doubles: equal draws, others undecided. */
-DPF_INLINE int64_t discrete_laplace_float_cell(const dpf_plan *plan, uint32_t word) {
-#if DPF_FMA
-    int decided;
-    const float draw = discrete_laplace_by_float(plan, word, &decided);
-    const int32_t k = (int32_t)(bits_of_float(draw) - bits_of_float(DPF_FLOAT_TO_INTEGER));
-    return decided ? k : DPF_UNDECIDED_LIMB;
-#else
-    return discrete_laplace_cell32(plan, word);
-#endif
-}
-
-static void discrete_laplace_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
-                                    const double *offset, int64_t *restrict cells, uint8_t *restrict undecided) {
+static void discrete_laplace_by_floats(const dpf_plan *plan, const uint32_t *restrict words, int32_t *restrict cells) {
     const dpf_plan p = *plan;
-    const double digits = digit_count(p.width - 1);
-    const int n = 32 * DPF_WORDS / p.width;
-    (void)real, (void)offset;
-    if (p.bulk == DPF_FLOAT)
-        for (int i = 0; i < DPF_WORDS; i++)
-            cells[i] = discrete_laplace_float_cell(&p, words[i]);
-    else if (p.width == 32)
-        for (int i = 0; i < DPF_WORDS; i++)
-            cells[i] = discrete_laplace_cell32(&p, words[i]);
-    else
-        for (int s = 0; s < DPF_GROUPS * 8; s++)
-            for (int l = 0; l < DPF_LANES; l++) {
-                const uint32_t low = words[2 * s * DPF_LANES + l], high = words[(2 * s + 1) * DPF_LANES + l];
-                const double a = to_double(high & 0x7fffffff, low);
-                cells[s * DPF_LANES + l] = discrete_laplace_by_double(&p, a, digits, high >> 31);
-            }
-    for (int i = 0; i < n; i++)
-        undecided[i] = cells[i] == DPF_UNDECIDED_LIMB;
+    for (int i = 0; i < DPF_WORDS; i++)
+        cells[i] = discrete_laplace_by_float(&p, words[i]);
+}
+#endif
+
+static void discrete_laplace_level0(const dpf_plan *plan, const uint32_t *restrict words, const double *restrict offset,
+                                    int64_t *restrict cells) {
+    const dpf_plan p = *plan;
+    const double digits = digit_count(63);
+    (void)offset;
+    for (int s = 0; s < DPF_GROUPS * 8; s++)
+        for (int l = 0; l < DPF_LANES; l++) {
+            const uint32_t low = words[2 * s * DPF_LANES + l], high = words[(2 * s + 1) * DPF_LANES + l];
+            const double a = to_double(high & 0x7fffffff, low);
+            cells[s * DPF_LANES + l] = discrete_laplace_by_double(&p, a, digits, high >> 31);
+        }
 }
 
 static void discrete_laplace_by_double_both(const dpf_plan *plan, int n, const uint64_t *restrict word,
@@ -161,8 +141,14 @@ static void discrete_laplace_decide(const dpf_plan *plan, int tier, const dpf_dr
         discrete_laplace_by_integers_both(plan, draws->n, draws->word[0], draws->more[0], draws->lo, draws->hi);
 }
 
-static const dpf_law discrete_laplace_law = {
-    .level0 = discrete_laplace_level0, .decide = discrete_laplace_decide, .table = 1, .last_tier = DPF_INTEGER};
+static const dpf_law discrete_laplace_law = {.level0 = discrete_laplace_level0,
+                                             .by_short = discrete_laplace_short,
+#if DPF_FMA
+                                             .by_floats = discrete_laplace_by_floats,
+#endif
+                                             .decide = discrete_laplace_decide,
+                                             .table = 1,
+                                             .last_tier = DPF_INTEGER};
 
 static int64_t discrete_laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
                                     dpf_undecided *undecided, int64_t *n_undecided) {
@@ -182,10 +168,21 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
         if (tier == DPF_TABLE) {
             low = plan->table[first];
             high = low == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : low >> 63;
-        } else if (tier == DPF_FLOAT || tier == DPF_DOUBLE) {
-            low = tier == DPF_FLOAT ? discrete_laplace_float_cell(plan, (uint32_t)first)
-                  : bits == 31      ? discrete_laplace_cell32(plan, (uint32_t)first)
-                                    : discrete_laplace_by_double(plan, as_double(first), digits, 0);
+        } else if (tier == DPF_FLOAT || (tier == DPF_DOUBLE && bits == 31)) {
+            const uint32_t words[DPF_WORDS] = {(uint32_t)first};
+            dpf_short s;
+            int sure;
+            discrete_laplace_short(plan, words, &s);
+            low = (int64_t)nearest32(plan, s.noise[0], 0.0, s.weight[0], &sure);
+#if DPF_FMA
+            if (tier == DPF_FLOAT) {
+                low = discrete_laplace_by_float(plan, words[0]);
+                sure = low != DPF_UNDECIDED_CELL;
+            }
+#endif
+            high = sure ? low >> 63 : DPF_UNDECIDED_LIMB;
+        } else if (tier == DPF_DOUBLE) {
+            low = discrete_laplace_by_double(plan, as_double(first), digits, 0);
             high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
 #if DPF_FMA
         } else if (tier == DPF_DOUBLE_DOUBLE) {

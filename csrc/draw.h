@@ -3,35 +3,58 @@
 #pragma once
 #include "table.h"
 
-/* Store the results of draws from .. end - 1, lo their noise; the undecided wait. */
-DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
-                     const uint8_t *undecided, int from, int end, int64_t at, const int64_t *lo, dpf_batch *batch) {
-    sum_up(job->how, in_at(job, at + from), from, end, lo, NULL, law->real, batch);
-    collect(law, job, words, accept, undecided, from, end, at, batch);
-    store_sums(job->how, batch, NULL, from, end, out_at(job, at + from));
-    while (job->waiting >= DPF_BATCH)
-        refine(law, job);
+/* Whether each acceptance word of a batch accepts any proposal. */
+DPF_INLINE int accepts_all(const uint32_t *accept, int accept_below) {
+    const dpf_half *const half = (const dpf_half *)accept;
+    uint16_t most = 0;
+    for (int i = 0; i < DPF_MOST; i++)
+        most = half[i] > most ? half[i] : most;
+    return most < accept_below;
 }
 
-/* Level 0 of the acceptance words of draws DPF_MOST batch, ... */
-static void acceptance_words(const uint8_t *key, uint64_t batch, uint64_t *accept) {
-    uint32_t words[DPF_WORDS];
-    batch_words(key, accept_nonce(0, 0), batch, words);
-    expand(words, 16, accept);
-    dpf_wipe(words, sizeof words);
+/* Real values and their noise by 32-bit words in one sum, exact but for y + noise, which errs by at
+ * most 2^-13 of a step, as y has fewer than 40 bits before the point. 0: the sums mean nothing, for
+ * one has more, or is no number. */
+DPF_INLINE int sum_reals(const dpf_law *law, const dpf_release *given, int kind, int bounded, const void *in,
+                         const dpf_short *restrict s, int64_t *restrict sums) {
+    dpf_release how = *given;
+    dpf_plan p = *how.plan;
+    const double inverse = how.inverse * how.inverse_too;
+    uint64_t large = 0;
+    how.kind = kind;
+    p.margin32 -= 0x1p-12;
+    DPF_EACH_SHORT(law, &p, s, real_value(&how, in, i) * inverse, {
+        const double sum = bounded ? joined(&how, 0.0, k) : k * how.granularity;
+        large |= -(uint64_t) !(__builtin_fabs(y) < 0x1p40);
+        sums[i] = sure ? (int64_t)bits_of(sum) : DPF_UNDECIDED_LIMB;
+    });
+    for (int i = 0; i < DPF_WORDS && how.single && kind == DPF_FLOAT64; i++)
+        sums[i] = (int64_t)bits_of((double)(float)double_of((uint64_t)sums[i]));
+    return !large;
 }
 
-/* The draws of a batch that level 0 decides, by a table or by the law's arithmetic. */
-DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32_t *words, const double *offset,
-                          int64_t *cells, uint8_t *undecided) {
-    if (!law->table || plan->bulk != DPF_TABLE) {
-        law->level0(plan, law->real, words, offset, cells, undecided);
-        return;
+/* The sums of a whole batch by 32-bit words, and which draws are undecided. Return the bytes of a
+ * sum; 0: there are none. */
+DPF_INLINE int sum_at_once(const dpf_law *law, const dpf_release *how, const uint32_t *words, const void *in,
+                           dpf_short *s, dpf_batch *batch, uint8_t *restrict undecided) {
+    const double most = 0x1p41 * how->granularity; /* no sum is larger */
+    const int bounded = !(most < how->real_upper && -most > how->real_lower), is_single = how->kind == DPF_FLOAT32;
+    int is_sum = 1;
+    if (!law->real) {
+        short_cells(law, how->plan, words, s);
+        for (int i = 0; i < DPF_WORDS; i++)
+            undecided[i] = s->cells[i] == DPF_UNDECIDED_CELL;
+        sum_cells(how, s->cells, in, batch->sums);
+        return dpf_size(how->kind);
     }
-    for (int i = 0; i < DPF_MOST; i++) {
-        cells[i] = plan->table[word_at(words, 16, i)];
-        undecided[i] = cells[i] == DPF_UNDECIDED;
-    }
+    law->by_short(how->plan, words, s);
+    is_sum = is_single && bounded ? sum_reals(law, how, DPF_FLOAT32, 1, in, s, batch->sums)
+             : is_single          ? sum_reals(law, how, DPF_FLOAT32, 0, in, s, batch->sums)
+             : bounded            ? sum_reals(law, how, DPF_FLOAT64, 1, in, s, batch->sums)
+                                  : sum_reals(law, how, DPF_FLOAT64, 0, in, s, batch->sums);
+    for (int i = 0; i < DPF_WORDS; i++)
+        undecided[i] = batch->sums[i] == DPF_UNDECIDED_LIMB;
+    return is_sum * (int)sizeof *batch->sums;
 }
 
 /* The first tier of a bulk call reads level 0 alone. */
@@ -42,18 +65,19 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     _Alignas(64) uint32_t words[DPF_WORDS];
     _Alignas(64) int64_t cells[DPF_MOST];
     uint8_t undecided[DPF_MOST];
-    uint64_t accept[DPF_MOST];
+    _Alignas(64) uint32_t accept[DPF_WORDS];
+    dpf_short shorts;
     dpf_batch batch;
     uint64_t accept_batch = UINT64_MAX;
     int64_t done = 0;
+    int accepted = 0; /* at once, by each word of accept */
+    const int at_once =
+        plan->width == 32 && how->limbs == 1 && how->kind != DPF_NOISE && !(law->real && made_public_first(how));
     memset(batch.offset, 0, sizeof batch.offset);
     for (uint64_t b = job->start / (uint64_t)per_batch; done < job->n && job->n_undecided == 0; b++) {
         const uint64_t first = b * (uint64_t)per_batch;
         const int64_t at = (int64_t)(first - job->start); /* may be negative: start lies within */
         const int from = at < 0 ? (int)-at : 0, end = at + per_batch > job->n ? (int)(job->n - at) : per_batch;
-        job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
-        if (job->refused)
-            break;
         /* Fetch the next batch meanwhile: its values, and the line of results that it shares with
          * this one, where a miss would hold up all stores. Addresses only: some may lie outside. */
         const uintptr_t next = (uintptr_t)size * (uintptr_t)(at + per_batch);
@@ -61,20 +85,40 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
             __builtin_prefetch((const void *)((uintptr_t)job->in + next + (uintptr_t)ahead), 0, 3);
         __builtin_prefetch((const void *)((uintptr_t)job->out + next), 1, 3);
         batch_words(how->key, noise_nonce(0, 0), b, words);
-        level0_of(law, plan, words, batch.offset, cells, undecided);
-        if (law->accepts) {
-            if (first / DPF_MOST != accept_batch)
-                acceptance_words(how->key, accept_batch = first / DPF_MOST, accept);
-            for (int i = 0; i < per_batch; i++)
-                undecided[i] |= accept[first % DPF_MOST + (uint64_t)i] >= (uint64_t)plan->normal.accept_below;
+        int bytes = 0; /* each sum has so many, once there are sums */
+        if (at_once && end - from == per_batch)
+            bytes = sum_at_once(law, how, words, in_at(job, at), &shorts, &batch, undecided);
+        if (bytes == 0) {
+            job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
+            if (job->refused)
+                break;
+            level0_of(law, plan, words, batch.offset, &shorts, cells, undecided);
+            sum_up(how, in_at(job, at + from), from, end, cells, NULL, law->real, &batch);
+            bytes = sizeof *batch.sums;
         }
-        take(law, job, words, accept + first % DPF_MOST, undecided, from, end, at, cells, &batch);
+        const int accept_first = (int)(first % DPF_MOST);
+        if (law->accepts) {
+            if (first / DPF_MOST != accept_batch) {
+                batch_words(how->key, accept_nonce(0, 0), accept_batch = first / DPF_MOST, accept);
+                accepted = accepts_all(accept, plan->normal.accept_below);
+            }
+            for (int i = 0; i < per_batch && !accepted; i++)
+                undecided[i] |= word_at(accept, 16, accept_first + i) >= (uint64_t)plan->normal.accept_below;
+        }
+        collect(law, job, words, accept, accept_first, undecided, from, end, at, bytes, &batch);
+        if (bytes < (int)sizeof *batch.sums)
+            store(out_at(job, at), batch.sums, per_batch * bytes / 8, how->non_temporal);
+        else
+            store_sums(how, &batch, NULL, from, end, out_at(job, at + from));
+        while (job->waiting >= DPF_BATCH)
+            refine(law, job);
         done = at + end;
     }
     while (job->waiting > 0)
         refine(law, job);
     dpf_wipe(words, sizeof words);
     dpf_wipe(cells, sizeof cells);
+    dpf_wipe(&shorts, sizeof shorts);
     dpf_wipe(accept, sizeof accept);
     dpf_wipe(&batch, sizeof batch);
     dpf_wipe(job->at, sizeof job->at);

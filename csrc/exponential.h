@@ -9,11 +9,6 @@ DPF_INLINE double digit_count(int n) {
     return 0x1p52 + 1023.0 + n;
 }
 
-/* The same for short_minus_log. */
-DPF_INLINE double short_digit_count(int n) {
-    return 0x1p11 + 1023.0 + n;
-}
-
 /* The first 64 digits of U from both levels: the later word continues the prefix. */
 DPF_INLINE uint64_t upper(uint64_t word, int width, uint64_t more) {
     return word << (65 - width) | more >> (width - 1);

@@ -27,58 +27,42 @@ DPF_INLINE void gaussian_pair_by_double(const dpf_plan *plan, double a, double t
     cells[64] = sure ? (int64_t)bits_of(l) : DPF_UNDECIDED_LIMB;
 }
 
-/* A pair by 32-bit words (section 5) before it is rounded: the integer nearest to offset + noise is
- * decided if (room - its distance) weight > plan->half_cell. */
-typedef struct {
-    double noise[2], room, weight;
-} gaussian_pair;
-
-/* a + 1/2. */
-DPF_INLINE double short_middle(uint64_t a) {
-    return double_of(0x4330000000000000 | a) - (0x1p52 - 0.5);
+/* Pairs by 32-bit words (section 5). */
+static void gaussian_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
+    const double root = dpf_root_two * plan->t, half_angle = plan->normal.half_angle;
+    for (int pairs = 0; pairs < DPF_WORDS / 2; pairs += 64) {
+        const uint32_t *restrict const radius = words + 2 * pairs, *restrict const angle = radius + 64;
+        double *restrict const first = s->noise + 2 * pairs, *restrict const second = first + 64;
+        double *restrict const weight = s->weight + pairs, *restrict const less = s->less + pairs;
+        short_middles(radius, 64, 32, weight);
+        for (int i = 0; i < 64; i++)
+            less[i] = root * __builtin_sqrt(short_minus_log(weight[i], short_digit_count(32)));
+        for (int i = 0; i < 64; i++)
+            short_octant(short_middle(angle[i] & 0x1fffffff), &second[i], &first[i]);
+        for (int i = 0; i < 64; i++) {
+            const double tr = less[i], sine = second[i], cosine = first[i];
+            const uint64_t flags = widened(angle[i]), swap = flags >> 29 & 1;
+            first[i] = turned32(tr * side_of(swap, sine, cosine), flags);
+            second[i] = turned32(tr * side_of(swap, cosine, sine), flags << 33);
+            weight[i] *= tr;
+            less[i] = half_angle * tr;
+        }
+    }
 }
 
-DPF_INLINE gaussian_pair gaussian_pair32(const dpf_plan *plan, uint32_t radius, uint32_t angle) {
-    const double x = short_middle(radius);
-    const double tr = dpf_root_two * plan->t * __builtin_sqrt(short_minus_log(x, short_digit_count(32)));
-    const uint64_t flags = widened(angle);
-    double sine, cosine;
-    short_octant(short_middle(angle & 0x1fffffff), &sine, &cosine);
-    const uint64_t swap = flags >> 29 & 1;
-    const double first = tr * side_of(swap, sine, cosine), second = tr * side_of(swap, cosine, sine);
-    return (gaussian_pair){
-        {turned32(first, flags), turned32(second, flags << 33)}, plan->margin32 - plan->normal.half_angle * tr, x * tr};
-}
-
-/* The bits of the integer nearest to z = offset + noise. */
-DPF_INLINE int64_t gaussian_cell32(const dpf_plan *plan, const gaussian_pair *pair, double z) {
-    const double k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER;
-    const int decided = (pair->room - __builtin_fabs(z - k)) * pair->weight > plan->half_cell;
-    return decided ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
-}
-
-static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
-                            const double *restrict offset, int64_t *restrict cells, uint8_t *restrict undecided) {
+static void gaussian_level0(const dpf_plan *plan, const uint32_t *restrict words, const double *restrict offset,
+                            int64_t *restrict cells) {
     const dpf_plan p = *plan;
-    if (p.width == 32)
-        for (int base = 0; base < DPF_WORDS; base += 128)
-            for (int i = base; i < base + 64; i++) {
-                const gaussian_pair pair = gaussian_pair32(&p, words[i], words[i + 64]);
-                cells[i] = gaussian_cell32(&p, &pair, offset[i] + pair.noise[0]);
-                cells[i + 64] = gaussian_cell32(&p, &pair, offset[i + 64] + pair.noise[1]);
+    for (int base = 0; base < DPF_WORDS / 2; base += 128)
+        for (int s = 0; s < 4; s++)
+            for (int l = 0; l < DPF_LANES; l++) {
+                const uint32_t *at = words + 2 * base + 2 * s * DPF_LANES + l, *angle = at + 2 * 64;
+                const uint32_t low = at[0], high = at[DPF_LANES], top = angle[DPF_LANES];
+                const double v = (to_double(top & 0x1fffffff, angle[0]) + 0.5) * 0x1p-61;
+                const int i = base + s * DPF_LANES + l;
+                gaussian_pair_by_double(&p, to_double(high, low), p.t * radius64(high, low), v, top >> 29, offset + i,
+                                        cells + i);
             }
-    else
-        for (int base = 0; base < DPF_WORDS / 2; base += 128)
-            for (int s = 0; s < 4; s++)
-                for (int l = 0; l < DPF_LANES; l++) {
-                    const uint32_t *at = words + 2 * base + 2 * s * DPF_LANES + l, *angle = at + 2 * 64;
-                    const uint32_t low = at[0], high = at[DPF_LANES], top = angle[DPF_LANES];
-                    const double v = (to_double(top & 0x1fffffff, angle[0]) + 0.5) * 0x1p-61;
-                    const int i = base + s * DPF_LANES + l;
-                    gaussian_pair_by_double(&p, to_double(high, low), p.t * radius64(high, low), v, top >> 29,
-                                            offset + i, cells + i);
-                }
-    finish(32 * DPF_WORDS / p.width, real, cells, undecided);
 }
 
 /* The digits of draws laid out for loops: 128 of the radius, at most 125 of the angle behind its
@@ -227,8 +211,12 @@ static void gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *dra
         gaussian_by_double_double_both(plan, draws);
 }
 
-static const dpf_law gaussian_law = {
-    .level0 = gaussian_level0, .decide = gaussian_decide, .box_muller = 1, .last_tier = DPF_DOUBLE_DOUBLE, .real = 1};
+static const dpf_law gaussian_law = {.level0 = gaussian_level0,
+                                     .by_short = gaussian_short,
+                                     .decide = gaussian_decide,
+                                     .box_muller = 1,
+                                     .last_tier = DPF_DOUBLE_DOUBLE,
+                                     .real = 1};
 
 static int64_t gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
                             dpf_undecided *undecided, int64_t *n_undecided) {

@@ -14,34 +14,26 @@ DPF_INLINE double laplace_by_double(const dpf_plan *plan, double a, double digit
     return nearest(plan, offset, turned(y, negative), 0.0, x, decided);
 }
 
-/* The same from a 32-bit word of level 0; the integer nearest lies DPF_TO_INTEGER below. */
-DPF_INLINE double laplace_by_double32(const dpf_plan *plan, uint32_t word, double offset, int *decided) {
-    const uint64_t wide = widened(word);
-    const double x = middle31(wide), e = short_minus_log(x, short_digit_count(31));
-    return shifted32(plan, fused(turned32(plan->t, wide), e, offset), x, decided);
+static void laplace_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
+    const double t = plan->t;
+    short_middles(words, DPF_WORDS, 31, s->weight);
+    for (int i = 0; i < DPF_WORDS; i++)
+        s->noise[i] = turned32(t * short_minus_log(s->weight[i], short_digit_count(31)), widened(words[i]));
 }
 
-static void laplace_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
-                           const double *restrict offset, int64_t *restrict cells, uint8_t *restrict undecided) {
+static void laplace_level0(const dpf_plan *plan, const uint32_t *restrict words, const double *restrict offset,
+                           int64_t *restrict cells) {
     const dpf_plan p = *plan;
-    const double digits = digit_count(p.width - 1);
-    if (p.width == 32)
-        for (int i = 0; i < DPF_WORDS; i++) {
+    const double digits = digit_count(63);
+    for (int s = 0; s < DPF_GROUPS * 8; s++)
+        for (int l = 0; l < DPF_LANES; l++) {
+            const uint32_t low = words[2 * s * DPF_LANES + l], high = words[(2 * s + 1) * DPF_LANES + l];
+            const int i = s * DPF_LANES + l;
             int sure;
-            const double k = laplace_by_double32(&p, words[i], offset[i], &sure) - DPF_TO_INTEGER;
+            const double a = to_double(high & 0x7fffffff, low);
+            const double k = laplace_by_double(&p, a, digits, high >> 31, offset[i], &sure);
             cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
         }
-    else
-        for (int s = 0; s < DPF_GROUPS * 8; s++)
-            for (int l = 0; l < DPF_LANES; l++) {
-                const uint32_t low = words[2 * s * DPF_LANES + l], high = words[(2 * s + 1) * DPF_LANES + l];
-                const int i = s * DPF_LANES + l;
-                int sure;
-                const double a = to_double(high & 0x7fffffff, low);
-                const double k = laplace_by_double(&p, a, digits, high >> 31, offset[i], &sure);
-                cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
-            }
-    finish(32 * DPF_WORDS / p.width, real, cells, undecided);
 }
 
 static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws) {
@@ -155,8 +147,12 @@ static void laplace_decide(const dpf_plan *plan, int tier, const dpf_draws *draw
         laplace_by_integers_both(plan, draws);
 }
 
-static const dpf_law laplace_law = {
-    .level0 = laplace_level0, .decide = laplace_decide, .table = 0, .last_tier = DPF_INTEGER, .real = 1};
+static const dpf_law laplace_law = {.level0 = laplace_level0,
+                                    .by_short = laplace_short,
+                                    .decide = laplace_decide,
+                                    .table = 0,
+                                    .last_tier = DPF_INTEGER,
+                                    .real = 1};
 
 static int64_t laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
                            dpf_undecided *undecided, int64_t *n_undecided) {
@@ -175,9 +171,11 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
         int64_t low = 0, high = 0;
         int sure = 1;
         if (tier == DPF_DOUBLE) {
-            const uint32_t word = (uint32_t)(first | negative << 31);
+            const uint32_t words[DPF_WORDS] = {(uint32_t)(first | negative << 31)};
+            dpf_short s;
+            laplace_short(plan, words, &s);
             const double k =
-                bits == 31 ? laplace_by_double32(plan, word, d.offset, &sure) - DPF_TO_INTEGER
+                bits == 31 ? nearest32(plan, d.offset + s.noise[0], 0.0, s.weight[0], &sure)
                            : laplace_by_double(plan, as_double(first), digit_count(bits), negative, d.offset, &sure);
             low = sure ? (int64_t)k : 0;
             high = low >> 63;

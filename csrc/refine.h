@@ -16,9 +16,12 @@ typedef struct {
 
 /* A law: a constant in its own header. */
 typedef struct {
-    /* Draw a batch from level 0 alone; NULL if a bulk call begins at a table. */
-    void (*level0)(const dpf_plan *, int real, const uint32_t *words, const double *offset, int64_t *cells,
-                   uint8_t *undecided);
+    /* Draw a batch from level 0 alone, by words of 64 bits; pairs are the bits of doubles. */
+    void (*level0)(const dpf_plan *, const uint32_t *words, const double *offset, int64_t *cells);
+    /* The same by words of 32 bits, but for the rounding: the noise and its weights. */
+    void (*by_short)(const dpf_plan *, const uint32_t *words, dpf_short *);
+    /* The same in floats, rounded; NULL: the law has no such tier. */
+    void (*by_floats)(const dpf_plan *, const uint32_t *words, int32_t *cells);
     /* Decide any draws from levels 0 and 1. */
     void (*decide)(const dpf_plan *, int tier, const dpf_draws *);
     int table;      /* a bulk call may begin at a table of level-0 words */
@@ -165,6 +168,55 @@ DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
                          : words[slot / 2 * DPF_LANES + lane] >> slot % 2 * 16 & 0xffff;
 }
 
+/* For each draw i of 32-bit words: the integer k that is nearest to y = offset plus its noise, and
+ * whether it is `sure`. */
+#define DPF_EACH_SHORT(law, plan, s, offset, then)                                                                     \
+    for (int base = 0; base < DPF_WORDS; base += 64)                                                                   \
+        for (int i = base; i < base + 64; i++) {                                                                       \
+            const int w = (law)->box_muller ? base / 128 * 64 + i - base : i;                                          \
+            const double y = offset, less = (law)->box_muller ? (s)->less[w] : 0.0;                                    \
+            int sure;                                                                                                  \
+            const double k = nearest32(plan, y + (s)->noise[i], less, (s)->weight[w], &sure);                          \
+            then;                                                                                                      \
+        }
+
+/* A batch of integers by 32-bit words of level 0. */
+DPF_INLINE void short_cells(const dpf_law *law, const dpf_plan *plan, const uint32_t *words, dpf_short *restrict s) {
+    const dpf_plan p = *plan;
+    if (law->by_floats && p.bulk == DPF_FLOAT) {
+        law->by_floats(plan, words, s->cells);
+        return;
+    }
+    law->by_short(plan, words, s);
+    DPF_EACH_SHORT(law, &p, s, 0.0, s->cells[i] = sure ? (int32_t)k : DPF_UNDECIDED_CELL);
+}
+
+/* Level 0 of a batch: cells, and which of them are undecided. */
+DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32_t *words,
+                          const double *restrict offset, dpf_short *restrict s, int64_t *restrict cells,
+                          uint8_t *restrict undecided) {
+    const dpf_plan p = *plan;
+    const int n = 32 * DPF_WORDS / p.width;
+    if (law->table && p.bulk == DPF_TABLE) {
+        for (int i = 0; i < n; i++)
+            cells[i] =
+                p.table[word_at(words, 16, i)] == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : p.table[word_at(words, 16, i)];
+    } else if (p.width == 64) {
+        law->level0(plan, words, offset, cells);
+    } else if (law->real) {
+        law->by_short(plan, words, s);
+        DPF_EACH_SHORT(law, &p, s, offset[i], cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB);
+    } else {
+        short_cells(law, plan, words, s);
+        for (int i = 0; i < n; i++)
+            cells[i] = s->cells[i] == DPF_UNDECIDED_CELL ? DPF_UNDECIDED_LIMB : s->cells[i];
+    }
+    for (int i = 0; i < n; i++)
+        undecided[i] = cells[i] == DPF_UNDECIDED_LIMB;
+    for (int i = 0; i < n && law->box_muller && !law->real && p.width == 64; i++)
+        cells[i] = integer_of(double_of((uint64_t)cells[i]) + DPF_TO_INTEGER);
+}
+
 /* dpf_tier for DPF_LEVEL0, in batches like those of a bulk call. */
 DPF_INLINE void planted_level0(const dpf_law *law, const dpf_plan *plan, int64_t n, const dpf_planted *planted,
                                dpf_u128 *found, uint8_t *decided) {
@@ -175,6 +227,7 @@ DPF_INLINE void planted_level0(const dpf_law *law, const dpf_plan *plan, int64_t
         double offset[DPF_MOST] = {0};
         int64_t cells[DPF_MOST];
         uint8_t undecided[DPF_MOST];
+        dpf_short s;
         const int some = n - base < most ? (int)(n - base) : most;
         for (int i = 0; i < some; i++) {
             const dpf_planted *const p = planted + base + i;
@@ -185,7 +238,7 @@ DPF_INLINE void planted_level0(const dpf_law *law, const dpf_plan *plan, int64_t
             offset[at + 64 * p->sine] = p->offset;
         }
         pack(word, width, words);
-        law->level0(plan, law->real, words, offset, cells, undecided);
+        level0_of(law, plan, words, offset, &s, cells, undecided);
         for (int i = 0; i < some; i++) {
             const int at = (law->box_muller ? i / 64 * 128 + i % 64 : i) + 64 * planted[base + i].sine;
             const int64_t cell = law->real && !undecided[at] ? (int64_t)double_of((uint64_t)cells[at]) : cells[at];
@@ -197,9 +250,10 @@ DPF_INLINE void planted_level0(const dpf_law *law, const dpf_plan *plan, int64_t
 }
 
 /* Queue the undecided among draws from .. end - 1 of a batch, whose first draw is number `at` of
- * the call, with their values; put zeros in place of their sums. accept: acceptance words. */
-DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
-                        const uint8_t *undecided, int from, int end, int64_t at, dpf_batch *batch) {
+ * the call, with their values; put zeros in place of their sums, each of so many bytes. accept:
+ * acceptance words, that of the first draw in place `first`. */
+DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint32_t *accept, int first,
+                        const uint8_t *undecided, int from, int end, int64_t at, int bytes, dpf_batch *batch) {
     const int width = job->how->plan->width;
     for (int base = from & ~31; base < end; base += 32) {
         uint64_t eight[4]; /* a byte a draw, 1 where it is undecided */
@@ -218,10 +272,10 @@ DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words,
                 if (law->box_muller)
                     job->word[1][w] = word_at(words, width, i | 64);
                 if (law->accepts)
-                    job->word[2][w] = accept[i];
+                    job->word[2][w] = word_at(accept, 16, first + i);
                 if (law->real && job->how->refuse && !is_finite(double_of(job->value[w])))
                     job->refused = 1; /* another thread writes the values */
-                batch->sums[i] = 0;
+                memset((char *)batch->sums + bytes * i, 0, (size_t)bytes);
                 job->waiting++;
             }
     }

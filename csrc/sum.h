@@ -74,6 +74,10 @@ DPF_INLINE double made_public(const dpf_release *how, double x) {
     return between(is_finite(x) ? x : how->missing, how->least, how->greatest);
 }
 
+DPF_INLINE int made_public_first(const dpf_release *how) {
+    return !how->refuse || how->least != -DBL_MAX || how->greatest != DBL_MAX;
+}
+
 /* x / granularity, as two products for the ends of the exponent range. A large one is infinite or
  * an integer; an underflow errs by less than 2^-1022, deciding nothing. */
 DPF_INLINE double in_steps(const dpf_release *how, double x) {
@@ -170,7 +174,7 @@ DPF_INLINE int split_as(const dpf_release *given, const void *in, int from, int 
 
 /* Bring real values to the grid. 1: one is not finite, and refused. */
 static int split(const dpf_release *how, const void *in, int from, int end, dpf_batch *batch) {
-    const int is_public = !how->refuse || how->least != -DBL_MAX || how->greatest != DBL_MAX;
+    const int is_public = made_public_first(how);
     if (how->kind == DPF_NOISE) {
         memcpy(batch->offset + from, in, (size_t)(end - from) * sizeof *batch->offset);
         return 0;
@@ -218,6 +222,48 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
         for (int64_t i = 0; i < n && how.single; i++)
             sums[i] = (int64_t)bits_of(large ? joined_single(&how, point[i], double_of((uint64_t)lo[i]))
                                              : (double)(float)double_of((uint64_t)sums[i]) + 0.0);
+    }
+}
+
+/* The sums of a batch of integers and draws by 32-bit words: clamped_sum at the width of a lane. */
+#define DPF_SUM_CELLS(kind, type, lane, signed_lane)                                                                   \
+    DPF_INLINE void kind##_cells(const dpf_release *how, const int32_t *restrict cells, const void *in, int bounded,   \
+                                 void *restrict out) {                                                                 \
+        enum { SIGN = 8 * sizeof(lane) - 1 };                                                                          \
+        const lane turn = (type)-1 > 0 && sizeof(type) == sizeof(lane) ? (lane)1 << SIGN : 0;                          \
+        const signed_lane lower = (signed_lane)((lane)how->lower.lo ^ turn);                                           \
+        const signed_lane upper = (signed_lane)((lane)how->upper.lo ^ turn);                                           \
+        for (int i = 0; i < DPF_WORDS; i++) {                                                                          \
+            const lane x = (lane)((const type *)in)[i] ^ turn, draw = (lane)cells[i], total = x + draw;                \
+            const signed_lane left = (signed_lane)((total ^ x) & (total ^ draw)) >> SIGN;                              \
+            const signed_lane end = (signed_lane)x >> SIGN ^ (signed_lane)((lane) ~(lane)0 >> 1);                      \
+            const signed_lane sum = ((signed_lane)total & ~left) | (end & left);                                       \
+            const signed_lane above = bounded && sum < lower ? lower : sum;                                            \
+            ((type *)out)[i] = (type)((lane)(bounded && above > upper ? upper : above) ^ turn);                        \
+        }                                                                                                              \
+    }
+DPF_SUM_CELLS(DPF_INT64, int64_t, uint64_t, int64_t)
+DPF_SUM_CELLS(DPF_UINT64, uint64_t, uint64_t, int64_t)
+DPF_SUM_CELLS(DPF_INT32, int32_t, uint32_t, int32_t)
+DPF_SUM_CELLS(DPF_UINT32, uint32_t, uint32_t, int32_t)
+DPF_SUM_CELLS(DPF_INT16, int16_t, uint32_t, int32_t)
+DPF_SUM_CELLS(DPF_UINT16, uint16_t, uint32_t, int32_t)
+DPF_SUM_CELLS(DPF_INT8, int8_t, uint32_t, int32_t)
+DPF_SUM_CELLS(DPF_UINT8, uint8_t, uint32_t, int32_t)
+
+static void sum_cells(const dpf_release *how, const int32_t *cells, const void *in, void *out) {
+    const int kind = how->kind;
+    const int bounded = dpf_size(kind) < 4 || how->lower.lo != dpf_least(kind) || how->upper.lo != dpf_greatest(kind);
+    switch (2 * kind + bounded) {
+#define DPF_CELLS(kind, type)                                                                                          \
+    case 2 * kind:                                                                                                     \
+        kind##_cells(how, cells, in, 0, out);                                                                          \
+        break;                                                                                                         \
+    case 2 * kind + 1:                                                                                                 \
+        kind##_cells(how, cells, in, 1, out);                                                                          \
+        break;
+        DPF_CELLS(DPF_INT64, int64_t)
+        DPF_INTEGERS(DPF_CELLS)
     }
 }
 

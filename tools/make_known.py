@@ -152,6 +152,7 @@ def noise(limbs: int = 1) -> dict[str, Any]:
 
 PLAIN = {"refuse": 1, "greatest": MOST}
 SINGLE = {"single": 1}
+SUMMED = {**PLAIN, "missing": 2.0**40}  # values below so many steps, which are summed up at once
 # Each path through a release, at its largest scale: most draws are near a boundary there. For the
 # same reason a constant-work release starts in doubles if a bulk release of its scale does.
 RELEASES: Sequence[
@@ -170,6 +171,10 @@ RELEASES: Sequence[
     (DiscreteLaplace, 3, 0, narrow("uint8"), LONG),
     (DiscreteLaplace, 12, 0, integers(INT64, (0, 65535), non_temporal=1), 701),
     (DiscreteLaplace, 12, 0, narrow("uint16"), 701),
+    (DiscreteLaplace, 12, 0, narrow("int8"), 701),
+    (DiscreteLaplace, 12, 0, narrow("uint8"), 701),
+    (DiscreteLaplace, 20, 0, narrow("int16"), 701),
+    (DiscreteLaplace, 20, 0, narrow("int32"), 701),
     (DiscreteLaplace, 17, DOUBLE, narrow("int8"), 290),
     (DiscreteLaplace, 17, DOUBLE, narrow("uint16"), 3),
     (DiscreteLaplace, 17, DOUBLE, integers(INT64, SIGNED), 200),
@@ -185,6 +190,8 @@ RELEASES: Sequence[
     (DiscreteLaplace, 60, INTEGER, noise(2), 200),
     (OneSidedGeometric, 40, 0, integers(INT64, SIGNED), 400),
     (Laplace, 21, 0, reals(FLOAT64, 2.0**-10, non_temporal=1), 701),
+    (Laplace, 21, 0, reals(FLOAT64, 2.0**-10, **SUMMED), 701),
+    (Laplace, 21, 0, reals(FLOAT32, 2.0**-10, 2.0**29, **SUMMED, **SINGLE), 701),
     (Laplace, 44, 0, reals(FLOAT64, 2.0**-10, 2.0**60, **PLAIN), 400),
     (Laplace, 44, DOUBLE, reals(FLOAT64, 2.0**20, 2.0**66), 200),
     (Laplace, 21, EXTENDED, reals(FLOAT32, 2.0**-10, 2.0**40, **SINGLE), 200),
@@ -192,6 +199,8 @@ RELEASES: Sequence[
     (Laplace, 60, 0, reals(FLOAT64, 2.0**-10, limbs=2), 200),
     (Laplace, 60, INTEGER, noise(2), 200),
     (Gaussian, 21, 0, reals(FLOAT32, 2.0**-10, 2.0**100, **PLAIN, **SINGLE), 701),
+    (Gaussian, 21, 0, reals(FLOAT64, 2.0**-10, 2.0**100, **SUMMED, **SINGLE), 701),
+    (Gaussian, 21, 0, reals(FLOAT64, 2.0**-10, 2.0**29, **SUMMED), 701),
     (Gaussian, 40, 0, reals(FLOAT64, 2.0**-10, 2.0**100, **SINGLE), 400),
     (Gaussian, 40, DOUBLE, noise(), 200),
     (Gaussian, 21, DOUBLE, noise(), 16),
@@ -249,7 +258,9 @@ def real_value(row: Row, i: int) -> float:
     special = math.nan, math.inf, -math.inf, -0.0, MOST, -MOST, 2.0**-1074, 2.0**-149
     steps = {1: some + 0.5, 2: 2.0**52 - 2 + 0.5 * few, 4: some}.get(i % 8, float(h >> 11) * 2.0 ** -(h & 63))
     value = sign * steps * granularity
-    if i % 8 == 0:
+    if row.how.get("missing") == SUMMED["missing"]:
+        value = sign * (h >> 11) * 2.0**-13 * granularity
+    elif i % 8 == 0:
         value = sign * 0.0 if row.how.get("refuse") else special[few]
     elif i % 8 == 5:
         value = sign * (2 * some + 1) * 2.0 ** (40 + (h & 63)) * granularity

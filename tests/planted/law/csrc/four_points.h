@@ -7,11 +7,11 @@ DPF_INLINE int64_t four_points_of(const dpf_plan *plan, uint64_t negative, uint6
     return negative ? -magnitude : magnitude;
 }
 
-static void four_points_level0(const dpf_plan *plan, int real, const uint32_t *words, const double *offset,
-                               int64_t *cells, uint8_t *undecided) {
-    (void)real, (void)offset;
-    for (int i = 0; i < DPF_WORDS; i++)
-        cells[i] = four_points_of(plan, words[i] >> 31, words[i] >> 30), undecided[i] = 0;
+static void four_points_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
+    for (int i = 0; i < DPF_WORDS; i++) {
+        s->noise[i] = (double)four_points_of(plan, words[i] >> 31, words[i] >> 30);
+        s->weight[i] = 1.0;
+    }
 }
 
 static void four_points_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
@@ -23,7 +23,7 @@ static void four_points_decide(const dpf_plan *plan, int tier, const dpf_draws *
 }
 
 static const dpf_law four_points_law = {
-    .level0 = four_points_level0, .decide = four_points_decide, .last_tier = DPF_DOUBLE};
+    .by_short = four_points_short, .decide = four_points_decide, .last_tier = DPF_DOUBLE};
 
 static int64_t four_points_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
                                dpf_undecided *undecided, int64_t *n_undecided) {
