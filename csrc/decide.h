@@ -110,8 +110,8 @@ DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double 
     return k;
 }
 
-/* What a law makes of a batch of 32-bit words before it is rounded. The loops that make it are short:
- * in a long one the processor waits for its own results. */
+/* What a law makes of a batch of 32-bit words before it is rounded. The loops that make it are
+ * short: in a long one the processor waits for its own results. */
 typedef struct {
     _Alignas(64) double noise[DPF_WORDS], weight[DPF_WORDS];
     double less[DPF_WORDS / 2]; /* pairs alone, which share their weights, too */

@@ -27,7 +27,7 @@ MANY = 1 << 18
 
 
 def both(mechanism: Any, values: np.ndarray, **options: Any) -> tuple[np.ndarray, ...]:
-    """The bulk release by each instruction set, and the one of equal work, which reads both levels."""
+    """The bulk release by each instruction set, and that of equal work, which reads both levels."""
     found = []
     with tiers.fixed_stream(), pytest.MonkeyPatch.context() as patch:
         for isa in tiers.ISAS:
