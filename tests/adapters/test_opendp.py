@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Never
 
 import gof
@@ -23,7 +25,9 @@ from scipy import stats
 os.environ["RUST_BACKTRACE"] = "0"  # a refusal's trace of the Rust takes a tenth of a second
 pytest.importorskip("opendp")
 
-with warnings.catch_warnings():  # it takes the namespace of Polars that our adapter may have registered
+if find_spec("polars"):  # our adapter comes first, whichever tests run beside these: after OpenDP's it would warn
+    import_module("dpfast.adapters.polars")
+with warnings.catch_warnings():  # it takes the namespace of Polars that our adapter has registered
     warnings.filterwarnings("ignore", "overriding existing custom namespace", UserWarning)
     import opendp.context
 import opendp.prelude as dp
