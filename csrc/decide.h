@@ -114,8 +114,9 @@ DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double 
  * short: in a long one the processor waits for its own results. */
 typedef struct {
     _Alignas(64) double noise[DPF_WORDS], weight[DPF_WORDS];
-    double less[DPF_WORDS / 2]; /* pairs alone, which share their weights, too */
-    int32_t cells[DPF_WORDS];   /* integers, once they are rounded */
+    double less[DPF_WORDS / 2];   /* pairs alone, which share their weights, too */
+    int32_t cells[DPF_WORDS];     /* integers, once they are rounded */
+    uint64_t word[DPF_WORDS / 2]; /* where words have 64 bits */
 } dpf_short;
 
 /* For n words, of which U has the last `digits` bits: the middles of U's cells. */

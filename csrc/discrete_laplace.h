@@ -17,9 +17,9 @@ DPF_INLINE double positive(double z) {
     return double_of((uint64_t)(bits & ~(bits >> 63)));
 }
 
-/* Double (section 4): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
-DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative) {
-    const double x = a + 0.5, z = plan->t * minus_log(x, digits) + plan->logarithm.offset;
+/* Double (section 4): e = -ln U at the middle of its cell, which has x - 1/2 below it. */
+DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double x, double e, uint64_t negative) {
+    const double z = plan->t * e + plan->logarithm.offset;
     const double y = positive(z); /* there is no threshold at 0 */
     int decided;
     const double k = nearest(plan, 0.0, y, 0.0, x, &decided) + DPF_TO_INTEGER;
@@ -56,28 +56,31 @@ static void discrete_laplace_by_floats(const dpf_plan *plan, const uint32_t *res
 }
 #endif
 
-static void discrete_laplace_level0(const dpf_plan *plan, const uint32_t *restrict words, const double *restrict offset,
+static void discrete_laplace_level0(const dpf_plan *plan, const uint64_t *restrict word, const double *restrict offset,
                                     int64_t *restrict cells) {
     const dpf_plan p = *plan;
-    const double digits = digit_count(63);
+    dpf_long s;
     (void)offset;
-    for (int s = 0; s < DPF_GROUPS * 8; s++)
-        for (int l = 0; l < DPF_LANES; l++) {
-            const uint32_t low = words[2 * s * DPF_LANES + l], high = words[(2 * s + 1) * DPF_LANES + l];
-            const double a = to_double(high & 0x7fffffff, low);
-            cells[s * DPF_LANES + l] = discrete_laplace_by_double(&p, a, digits, high >> 31);
-        }
+    for (int i = 0; i < DPF_STEP; i++)
+        s.u[i] = word[i] & INT64_MAX;
+    long_logs(DPF_STEP, digit_count(63), &s);
+    for (int i = 0; i < DPF_STEP; i++)
+        cells[i] = discrete_laplace_by_double(&p, s.x[i], s.e[i], word[i] >> 63);
+    wipe_long(&s, DPF_STEP);
 }
 
 static void discrete_laplace_by_double_both(const dpf_plan *plan, int n, const uint64_t *restrict word,
                                             const uint64_t *restrict more, int64_t *restrict lo, int64_t *restrict hi) {
     const dpf_plan p = *plan;
-    const double digits = digit_count(64);
+    dpf_long s;
+    for (int i = 0; i < n; i++)
+        s.u[i] = upper(word[i], p.width, more[i]);
+    long_logs(n, digit_count(64), &s);
     for (int i = 0; i < n; i++) {
-        const double a = as_double(upper(word[i], p.width, more[i]));
-        lo[i] = discrete_laplace_by_double(&p, a, digits, word[i] >> (p.width - 1));
+        lo[i] = discrete_laplace_by_double(&p, s.x[i], s.e[i], word[i] >> (p.width - 1));
         hi[i] = lo[i] == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : lo[i] >> 63;
     }
+    wipe_long(&s, n);
 }
 
 #if DPF_FMA
@@ -182,7 +185,8 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
 #endif
             high = sure ? low >> 63 : DPF_UNDECIDED_LIMB;
         } else if (tier == DPF_DOUBLE) {
-            low = discrete_laplace_by_double(plan, as_double(first), digits, 0);
+            const double x = as_double(first) + 0.5;
+            low = discrete_laplace_by_double(plan, x, minus_log(x, digits), 0);
             high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
 #if DPF_FMA
         } else if (tier == DPF_DOUBLE_DOUBLE) {

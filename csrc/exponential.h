@@ -2,7 +2,7 @@
  * y = t (C - ln U), C = ln(2/(1+q)) or 0, from the digits of U in three arithmetics: the geometric
  * and the Laplace laws round it. discrete_laplace.md, sections 4 to 6, has the bounds. */
 #pragma once
-#include "wide.h"
+#include "refine.h"
 
 /* `digits` of minus_log for n digits of U; level 0 has all but the top bit, the sign. */
 DPF_INLINE double digit_count(int n) {
@@ -16,6 +16,26 @@ DPF_INLINE uint64_t upper(uint64_t word, int width, uint64_t more) {
 
 DPF_INLINE uint64_t lower(int width, uint64_t more) {
     return more << (65 - width);
+}
+
+/* Draws by doubles, in short loops as those of dpf_short: the first digits of U, the middles of the
+ * cells in which it lies, and -ln U there. */
+typedef struct {
+    uint64_t u[DPF_STEP];
+    _Alignas(64) double x[DPF_STEP], e[DPF_STEP];
+} dpf_long;
+
+DPF_INLINE void long_logs(int n, double digits, dpf_long *restrict s) {
+    for (int i = 0; i < n; i++)
+        s->x[i] = as_double(s->u[i]) + 0.5;
+    for (int i = 0; i < n; i++)
+        s->e[i] = minus_log(s->x[i], digits);
+}
+
+DPF_INLINE void wipe_long(dpf_long *s, int64_t n) {
+    dpf_wipe(s->u, n * (int64_t)sizeof *s->u);
+    dpf_wipe(s->x, n * (int64_t)sizeof *s->x);
+    dpf_wipe(s->e, n * (int64_t)sizeof *s->e);
 }
 
 #if DPF_FMA

@@ -50,19 +50,16 @@ static void gaussian_short(const dpf_plan *plan, const uint32_t *restrict words,
     }
 }
 
-static void gaussian_level0(const dpf_plan *plan, const uint32_t *restrict words, const double *restrict offset,
+static void gaussian_level0(const dpf_plan *plan, const uint64_t *restrict word, const double *restrict offset,
                             int64_t *restrict cells) {
     const dpf_plan p = *plan;
-    for (int base = 0; base < DPF_WORDS / 2; base += 128)
-        for (int s = 0; s < 4; s++)
-            for (int l = 0; l < DPF_LANES; l++) {
-                const uint32_t *at = words + 2 * base + 2 * s * DPF_LANES + l, *angle = at + 2 * 64;
-                const uint32_t low = at[0], high = at[DPF_LANES], top = angle[DPF_LANES];
-                const double v = (to_double(top & 0x1fffffff, angle[0]) + 0.5) * 0x1p-61;
-                const int i = base + s * DPF_LANES + l;
-                gaussian_pair_by_double(&p, to_double(high, low), p.t * radius64(high, low), v, top >> 29, offset + i,
-                                        cells + i);
-            }
+    for (int base = 0; base < DPF_STEP; base += 128)
+        for (int i = base; i < base + 64; i++) {
+            const uint64_t radius = word[i], angle = word[i + 64];
+            const double v = (as_double(angle & UINT64_MAX >> 3) + 0.5) * 0x1p-61;
+            const double tr = p.t * radius64((uint32_t)(radius >> 32), (uint32_t)radius);
+            gaussian_pair_by_double(&p, as_double(radius), tr, v, angle >> 61, offset + i, cells + i);
+        }
 }
 
 /* The digits of draws laid out for loops: 128 of the radius, at most 125 of the angle behind its

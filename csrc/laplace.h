@@ -7,11 +7,10 @@
 #include "exponential.h"
 #include "extended.h"
 
-/* Double (section 3): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
-DPF_INLINE double laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative, double offset,
+/* Double (section 3): e = -ln U at the middle of its cell, which has x - 1/2 below it. */
+DPF_INLINE double laplace_by_double(const dpf_plan *plan, double x, double e, uint64_t negative, double offset,
                                     int *decided) {
-    const double x = a + 0.5, y = plan->t * minus_log(x, digits);
-    return nearest(plan, offset, turned(y, negative), 0.0, x, decided);
+    return nearest(plan, offset, turned(plan->t * e, negative), 0.0, x, decided);
 }
 
 static void laplace_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
@@ -21,33 +20,37 @@ static void laplace_short(const dpf_plan *plan, const uint32_t *restrict words, 
         s->noise[i] = turned32(t * short_minus_log(s->weight[i], short_digit_count(31)), widened(words[i]));
 }
 
-static void laplace_level0(const dpf_plan *plan, const uint32_t *restrict words, const double *restrict offset,
+static void laplace_level0(const dpf_plan *plan, const uint64_t *restrict word, const double *restrict offset,
                            int64_t *restrict cells) {
     const dpf_plan p = *plan;
-    const double digits = digit_count(63);
-    for (int s = 0; s < DPF_GROUPS * 8; s++)
-        for (int l = 0; l < DPF_LANES; l++) {
-            const uint32_t low = words[2 * s * DPF_LANES + l], high = words[(2 * s + 1) * DPF_LANES + l];
-            const int i = s * DPF_LANES + l;
-            int sure;
-            const double a = to_double(high & 0x7fffffff, low);
-            const double k = laplace_by_double(&p, a, digits, high >> 31, offset[i], &sure);
-            cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
-        }
+    dpf_long s;
+    for (int i = 0; i < DPF_STEP; i++)
+        s.u[i] = word[i] & INT64_MAX;
+    long_logs(DPF_STEP, digit_count(63), &s);
+    for (int i = 0; i < DPF_STEP; i++) {
+        int sure;
+        const double k = laplace_by_double(&p, s.x[i], s.e[i], word[i] >> 63, offset[i], &sure);
+        cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
+    }
+    wipe_long(&s, DPF_STEP);
 }
 
 static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws) {
     const dpf_plan p = *plan;
     const uint64_t *restrict word = draws->word[0], *restrict more = draws->more[0];
-    const double digits = digit_count(64), *restrict offset = draws->offset;
+    const double *restrict offset = draws->offset;
     int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
+    dpf_long s;
+    for (int i = 0; i < draws->n; i++)
+        s.u[i] = upper(word[i], p.width, more[i]);
+    long_logs(draws->n, digit_count(64), &s);
     for (int i = 0; i < draws->n; i++) {
         int sure;
-        const double a = as_double(upper(word[i], p.width, more[i]));
-        const double k = laplace_by_double(&p, a, digits, word[i] >> (p.width - 1), offset[i], &sure);
+        const double k = laplace_by_double(&p, s.x[i], s.e[i], word[i] >> (p.width - 1), offset[i], &sure);
         lo[i] = (int64_t)(bits_of(k + DPF_TO_INTEGER) - bits_of(DPF_TO_INTEGER));
         hi[i] = sure ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
     }
+    wipe_long(&s, draws->n);
 }
 
 /* Extended (section 8): high + low = -ln U at the middle of U's cell of 64 digits, x in it. */
@@ -172,11 +175,12 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
         int sure = 1;
         if (tier == DPF_DOUBLE) {
             const uint32_t words[DPF_WORDS] = {(uint32_t)(first | negative << 31)};
+            const double x = as_double(first) + 0.5;
             dpf_short s;
             laplace_short(plan, words, &s);
             const double k =
                 bits == 31 ? nearest32(plan, d.offset + s.noise[0], 0.0, s.weight[0], &sure)
-                           : laplace_by_double(plan, as_double(first), digit_count(bits), negative, d.offset, &sure);
+                           : laplace_by_double(plan, x, minus_log(x, digit_count(bits)), negative, d.offset, &sure);
             low = sure ? (int64_t)k : 0;
             high = low >> 63;
         } else if (tier == DPF_EXTENDED) {

@@ -17,7 +17,7 @@ typedef struct {
 /* A law: a constant in its own header. */
 typedef struct {
     /* Draw a batch from level 0 alone, by words of 64 bits; pairs are the bits of doubles. */
-    void (*level0)(const dpf_plan *, const uint32_t *words, const double *offset, int64_t *cells);
+    void (*level0)(const dpf_plan *, const uint64_t *word, const double *offset, int64_t *cells);
     /* The same by words of 32 bits, but for the rounding: the noise and its weights. */
     void (*by_short)(const dpf_plan *, const uint32_t *words, dpf_short *);
     /* The same in floats, rounded; NULL: the law has no such tier. */
@@ -202,7 +202,8 @@ DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32
             cells[i] =
                 p.table[word_at(words, 16, i)] == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : p.table[word_at(words, 16, i)];
     } else if (p.width == 64) {
-        law->level0(plan, words, offset, cells);
+        expand(words, 64, s->word);
+        law->level0(plan, s->word, offset, cells);
     } else if (law->real) {
         law->by_short(plan, words, s);
         DPF_EACH_SHORT(law, &p, s, offset[i], cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB);

@@ -54,7 +54,13 @@ class FourPoints(IntegerMechanism):
         return ExactFourPoints(self.t)
 
     def _constants(self) -> dict[str, Any]:
-        return {"width": 32, "bulk": _native.DOUBLE, "constant_work": _native.DOUBLE, "t": float(self.t), "margin32": 0.5}
+        return {
+            "width": 32,
+            "bulk": _native.DOUBLE,
+            "constant_work": _native.DOUBLE,
+            "t": float(self.t),
+            "margin32": 0.5,
+        }
 
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
         return np.where(np.isin(np.abs(k), (self.t, 2 * self.t)), 0.25, 0.0)[()]
