@@ -176,7 +176,8 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
             dpf_short s;
             int sure;
             discrete_laplace_short(plan, words, &s);
-            low = (int64_t)nearest32(plan, s.noise[0], 0.0, s.weight[0], &sure);
+            const double k = nearest32(plan, s.noise[0], 0.0, s.weight[0], &sure);
+            low = sure ? (int64_t)k : 0;
 #if DPF_FMA
             if (tier == DPF_FLOAT) {
                 low = discrete_laplace_by_float(plan, words[0]);

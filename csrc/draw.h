@@ -12,9 +12,9 @@ DPF_INLINE int accepts_all(const uint32_t *accept, int accept_below) {
     return most < accept_below;
 }
 
-/* Real values and their noise by 32-bit words in one sum, exact but for y + noise, which errs by at
- * most 2^-13 of a step, as y has fewer than 40 bits before the point. 0: the sums mean nothing, for
- * one has more, or is no number. */
+/* Real values and their noise by 32-bit words in one sum, exact but for y + noise, for whose rounding
+ * the margin is less (laplace.md, section 3). 0: the sums mean nothing, for a value has more than 40
+ * bits before the point, or is no number. */
 DPF_INLINE int sum_reals(const dpf_law *law, const dpf_release *given, int kind, int bounded, const void *in,
                          const dpf_short *restrict s, int64_t *restrict sums) {
     dpf_release how = *given;
@@ -74,7 +74,7 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     const int at_once =
         plan->width == 32 && how->limbs == 1 && how->kind != DPF_NOISE && !(law->real && made_public_first(how));
     memset(batch.offset, 0, sizeof batch.offset);
-    for (uint64_t b = job->start / (uint64_t)per_batch; done < job->n && job->n_undecided == 0; b++) {
+    for (uint64_t b = job->start / (uint64_t)per_batch; done < job->n && job->n_undecided == 0 && !job->refused; b++) {
         const uint64_t first = b * (uint64_t)per_batch;
         const int64_t at = (int64_t)(first - job->start); /* may be negative: start lies within */
         const int from = at < 0 ? (int)-at : 0, end = at + per_batch > job->n ? (int)(job->n - at) : per_batch;
@@ -119,6 +119,7 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     dpf_wipe(words, sizeof words);
     dpf_wipe(cells, sizeof cells);
     dpf_wipe(&shorts, sizeof shorts);
+    dpf_wipe(undecided, sizeof undecided);
     dpf_wipe(accept, sizeof accept);
     dpf_wipe(&batch, sizeof batch);
     dpf_wipe(job->at, sizeof job->at);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What noise makes of values: the exact sum, clamped, rounded at most once. table.h has the sum of
- * integers once more, in lanes. */
+ * integers and 16-bit noise once more, in lanes. */
 #pragma once
 #include "wide.h"
 
@@ -230,6 +230,7 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
     DPF_INLINE void kind##_cells(const dpf_release *how, const int32_t *restrict cells, const void *in, int bounded,   \
                                  void *restrict out) {                                                                 \
         enum { SIGN = 8 * sizeof(lane) - 1 };                                                                          \
+        typedef type __attribute__((may_alias)) result;                                                                \
         const lane turn = (type)-1 > 0 && sizeof(type) == sizeof(lane) ? (lane)1 << SIGN : 0;                          \
         const signed_lane lower = (signed_lane)((lane)how->lower.lo ^ turn);                                           \
         const signed_lane upper = (signed_lane)((lane)how->upper.lo ^ turn);                                           \
@@ -239,7 +240,7 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
             const signed_lane end = (signed_lane)x >> SIGN ^ (signed_lane)((lane) ~(lane)0 >> 1);                      \
             const signed_lane sum = ((signed_lane)total & ~left) | (end & left);                                       \
             const signed_lane above = bounded && sum < lower ? lower : sum;                                            \
-            ((type *)out)[i] = (type)((lane)(bounded && above > upper ? upper : above) ^ turn);                        \
+            ((result *)out)[i] = (type)((lane)(bounded && above > upper ? upper : above) ^ turn);                      \
         }                                                                                                              \
     }
 DPF_SUM_CELLS(DPF_INT64, int64_t, uint64_t, int64_t)
