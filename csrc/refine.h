@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Draws that level 0 leaves undecided: they wait for a batch, and level 1; the caller decides the
- * rest [docs/design.md]. A cell is an int64, an int32 of a whole batch, or the bits of a double that
- * is an integer. A law's own functions inline all of this and know its constants. */
+ * rest [docs/design.md]. A cell is an int64, by 32-bit words an int32 at first, or the bits of a
+ * double that is an integer. A law's own functions inline all of this and know its constants. */
 #pragma once
 #include "stream.h"
 #include "sum.h"
@@ -16,7 +16,7 @@ typedef struct {
 
 /* A law: a constant in its own header. */
 typedef struct {
-    /* Draw a batch from level 0 alone, by words of 64 bits. Real laws, and pairs of any, give bits of
+    /* Draw a batch from level 0 alone, by words of 64 bits. Real laws and pairs give the bits of
      * doubles. */
     void (*level0)(const dpf_plan *, const uint64_t *word, const double *offset, int64_t *cells);
     /* The same by words of 32 bits, but for the rounding: the noise and its weights. */
