@@ -89,7 +89,7 @@ DPF_INLINE uint64_t dpf_value(int kind, const void *in) {
 
 /* No decided draw's upper limb is so low, so it can mean "undecided" there. */
 #define DPF_UNDECIDED_LIMB INT64_MIN
-/* The same of a draw by a 32-bit word, which is below 2^31 - 2^30. */
+/* The same of a draw by a 32-bit word, which is below 2^26. */
 #define DPF_UNDECIDED_CELL INT32_MIN
 
 /* dpf_add, by the code of one law. */

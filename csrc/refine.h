@@ -199,9 +199,10 @@ DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32
     const dpf_plan p = *plan;
     const int n = 32 * DPF_WORDS / p.width;
     if (law->table && p.bulk == DPF_TABLE) {
-        for (int i = 0; i < n; i++)
-            cells[i] =
-                p.table[word_at(words, 16, i)] == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : p.table[word_at(words, 16, i)];
+        for (int i = 0; i < n; i++) {
+            const int16_t cell = p.table[word_at(words, 16, i)];
+            cells[i] = cell == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : cell;
+        }
     } else if (p.width == 64) {
         expand(words, 64, s->word);
         law->level0(plan, s->word, offset, cells);
