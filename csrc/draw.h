@@ -178,43 +178,6 @@ static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candi
     dpf_wipe(words, sizeof words);
 }
 
-/* The digits of a draw, if its block is number b of those at words. */
-DPF_INLINE uint64_t digits_in(const uint32_t *words, int b, int width, uint64_t draw) {
-    const int slot = (int)(draw % (uint64_t)(16 * 512 / width) / DPF_LANES);
-    return word_at(words + b / DPF_LANES * 16 * DPF_LANES, width, slot * DPF_LANES + b % DPF_LANES);
-}
-
-/* The words of few draws from `first` on for one candidate, from their own blocks alone. */
-static void read_few(const dpf_law *law, const dpf_release *how, uint64_t candidate, uint64_t first, int n,
-                     uint64_t *word, uint64_t *angle, uint64_t *more, uint64_t *more_angle, dpf_step_words *read) {
-    const int width[] = {how->plan->width, 64, 16, 64}, each = law->accepts ? 4 : 2;
-    const uint64_t named[] = {noise_nonce(candidate, 0), noise_nonce(candidate, 1), accept_nonce(candidate, 0),
-                              accept_nonce(candidate, 1)};
-    uint64_t counter[DPF_BATCH] = {0}, nonce[DPF_BATCH] = {0};
-    _Alignas(64) uint32_t words[DPF_WORDS];
-    for (int k = 0; k < each; k++)
-        for (int i = 0; i < n; i++) {
-            const uint64_t draw = first + (uint64_t)i, group = draw / (uint64_t)(16 * 512 / width[k]);
-            counter[k * n + i] = group * DPF_LANES + draw % DPF_LANES;
-            nonce[k * n + i] = named[k];
-        }
-    few_blocks(how->key, counter, nonce, each * n, words);
-    for (int i = 0; i < n; i++) {
-        const uint64_t draw = first + (uint64_t)i, radius = law->box_muller ? draw & ~(uint64_t)64 : draw;
-        word[i] = digits_in(words, i, width[0], radius);
-        more[i] = digits_in(words, n + i, 64, radius);
-        if (law->box_muller) {
-            angle[i] = digits_in(words, i, width[0], draw | 64);
-            more_angle[i] = digits_in(words, n + i, 64, draw | 64);
-        }
-        if (law->accepts) {
-            read->accept[i] = digits_in(words, 2 * n + i, 16, draw);
-            read->more_accept[i] = digits_in(words, 3 * n + i, 64, draw);
-        }
-    }
-    dpf_wipe(words, (each * n + DPF_LANES - 1) / DPF_LANES * 16 * DPF_LANES * (int64_t)sizeof *words);
-}
-
 /* The words of each draw's radius and angle: draws i and i ^ 64 share them. */
 DPF_INLINE void both_of_pairs(const uint64_t *word, uint64_t *radius, uint64_t *angle) {
     for (int pair = 0; pair < DPF_STEP; pair += 128)
@@ -262,7 +225,8 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
             dpf_step_words *const words = &read[candidate];
             const uint64_t *first = radius, *then = more_radius, *accept = words->accept;
             if (few) {
-                read_few(law, how, (uint64_t)candidate, base, end, radius, angle, more_radius, more_angle, words);
+                read_few(law, how, (uint64_t)candidate, base, end, radius, angle, more_radius, more_angle,
+                         words->accept, words->more_accept);
             } else {
                 read_step(law, how, (uint64_t)candidate, base, job->start + (uint64_t)job->n, words);
                 const uint64_t *const level0 = words->word + base % (uint64_t)per_batch;
@@ -304,6 +268,12 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
             }
         }
         uint64_t undecided = 0;
+        int64_t rejected = 0; /* each candidate of a draw */
+        for (int64_t i = from; i < end && law->accepts; i++)
+            rejected |= final[i] == 0;
+        for (int i = from; i < end && rejected; i++)
+            if (final[i] == 0)
+                propose_again(law, how, draw[i], (uint64_t)candidates, lo + i, hi + i);
         for (int64_t i = from; i < end; i++)
             undecided |= lacking(law, how, lo[i], hi[i]);
         for (int i = from; i < end && undecided; i++)

@@ -108,6 +108,74 @@ DPF_INLINE void finish_draw(const dpf_law *law, dpf_job *job, int64_t at, uint64
     }
 }
 
+/* Word i of a batch. */
+DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
+    const int slot = i / DPF_LANES, lane = i % DPF_LANES;
+    return width == 64   ? words[2 * slot * DPF_LANES + lane] | (uint64_t)words[(2 * slot + 1) * DPF_LANES + lane] << 32
+           : width == 32 ? words[i]
+                         : words[slot / 2 * DPF_LANES + lane] >> slot % 2 * 16 & 0xffff;
+}
+
+/* The digits of a draw, if its block is number b of those at words. */
+DPF_INLINE uint64_t digits_in(const uint32_t *words, int b, int width, uint64_t draw) {
+    const int slot = (int)(draw % (uint64_t)(16 * 512 / width) / DPF_LANES);
+    return word_at(words + b / DPF_LANES * 16 * DPF_LANES, width, slot * DPF_LANES + b % DPF_LANES);
+}
+
+/* The words of few draws from `first` on for one candidate, from their own blocks alone. */
+static void read_few(const dpf_law *law, const dpf_release *how, uint64_t candidate, uint64_t first, int n,
+                     uint64_t *word, uint64_t *angle, uint64_t *more, uint64_t *more_angle, uint64_t *accept,
+                     uint64_t *more_accept) {
+    const int width[] = {how->plan->width, 64, 16, 64}, each = law->accepts ? 4 : 2;
+    const uint64_t named[] = {noise_nonce(candidate, 0), noise_nonce(candidate, 1), accept_nonce(candidate, 0),
+                              accept_nonce(candidate, 1)};
+    uint64_t counter[DPF_BATCH] = {0}, nonce[DPF_BATCH] = {0};
+    _Alignas(64) uint32_t words[DPF_WORDS];
+    for (int k = 0; k < each; k++)
+        for (int i = 0; i < n; i++) {
+            const uint64_t draw = first + (uint64_t)i, group = draw / (uint64_t)(16 * 512 / width[k]);
+            counter[k * n + i] = group * DPF_LANES + draw % DPF_LANES;
+            nonce[k * n + i] = named[k];
+        }
+    few_blocks(how->key, counter, nonce, each * n, words);
+    for (int i = 0; i < n; i++) {
+        const uint64_t draw = first + (uint64_t)i, radius = law->box_muller ? draw & ~(uint64_t)64 : draw;
+        word[i] = digits_in(words, i, width[0], radius);
+        more[i] = digits_in(words, n + i, 64, radius);
+        if (law->box_muller) {
+            angle[i] = digits_in(words, i, width[0], draw | 64);
+            more_angle[i] = digits_in(words, n + i, 64, draw | 64);
+        }
+        if (law->accepts) {
+            accept[i] = digits_in(words, 2 * n + i, 16, draw);
+            more_accept[i] = digits_in(words, 3 * n + i, 64, draw);
+        }
+    }
+    dpf_wipe(words, (each * n + DPF_LANES - 1) / DPF_LANES * 16 * DPF_LANES * (int64_t)sizeof *words);
+}
+
+enum { DPF_PROPOSALS = 64 }; /* candidates that C looks at: no draw needs more */
+
+/* Where each earlier proposal is rejected, the next is made, from this candidate on, until one is
+ * accepted or undecided: then hi says so, for nothing undecided is ever passed over. */
+__attribute__((noinline)) static void propose_again(const dpf_law *law, const dpf_release *how, uint64_t draw,
+                                                    uint64_t candidate, int64_t *lo, int64_t *hi) {
+    const double no_offset = 0.0;
+    int64_t verdict = -1;
+    uint64_t word[2], more[2], accept[2];
+    const dpf_draws one = {1, &draw, {word, word + 1}, {more, more + 1}, &no_offset, lo, hi};
+    for (; verdict == -1 && candidate < DPF_PROPOSALS; candidate++) {
+        read_few(law, how, candidate, draw, 1, word, word + 1, more, more + 1, accept, accept + 1);
+        law->decide(how->plan, law->last_tier, &one);
+        verdict = fits(*lo, *hi, 62) ? law->accepts(how->plan, *lo, ~(accept[0] << 48 | accept[1] >> 16)) : 0;
+    }
+    if (verdict != 1)
+        *hi = DPF_UNDECIDED_LIMB;
+    dpf_wipe(word, sizeof word);
+    dpf_wipe(more, sizeof more);
+    dpf_wipe(accept, sizeof accept);
+}
+
 /* Decide a batch of the waiting draws by levels 0 and 1 together. */
 DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
     const int most = DPF_BATCH / (1 + law->box_muller);
@@ -148,8 +216,11 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
         }
         if (law->accepts && hi[b] != DPF_UNDECIDED_LIMB) {
             const uint64_t v = job->word[2][from + b] << 48 | more_accept[b] >> 16;
-            if (!fits(lo[b], hi[b], 62) || law->accepts(how->plan, lo[b], ~v) != 1)
-                hi[b] = DPF_UNDECIDED_LIMB; /* C makes no second proposal here */
+            const int64_t verdict = fits(lo[b], hi[b], 62) ? law->accepts(how->plan, lo[b], ~v) : 0;
+            if (verdict == -1)
+                propose_again(law, how, draw[b], 1, lo + b, hi + b);
+            else if (verdict == 0)
+                hi[b] = DPF_UNDECIDED_LIMB;
         }
         finish_draw(law, job, job->at[from + b], job->value[from + b], lo[b], hi[b]);
     }
@@ -159,14 +230,6 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
     dpf_wipe(offset, sizeof offset);
     dpf_wipe(lo, sizeof lo);
     dpf_wipe(hi, sizeof hi);
-}
-
-/* Word i of a batch. */
-DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
-    const int slot = i / DPF_LANES, lane = i % DPF_LANES;
-    return width == 64   ? words[2 * slot * DPF_LANES + lane] | (uint64_t)words[(2 * slot + 1) * DPF_LANES + lane] << 32
-           : width == 32 ? words[i]
-                         : words[slot / 2 * DPF_LANES + lane] >> slot % 2 * 16 & 0xffff;
 }
 
 /* For each draw i of 32-bit words: the integer k that is nearest to y = offset plus its noise, and

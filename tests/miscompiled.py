@@ -190,7 +190,10 @@ SPOILT = [
     Spoilt("acceptance has 16 digits", "draw.h", "<< 48 | words->more_accept[i] >> 16", "<< 48"),
     Spoilt("bulk: every proposal is accepted", "draw.h", "word_at(accept, 16, accept_first + i) >= (uint64_t)plan->normal.accept_below", "0"),
     Spoilt("bulk: every word accepts", "draw.h", "return most < accept_below;", "return 1;"),
-    Spoilt("refined: every proposal is accepted", "refine.h", "law->accepts(how->plan, lo[b], ~v) != 1", "0"),
+    Spoilt("refined: every proposal is accepted", "refine.h", "fits(lo[b], hi[b], 62) ? law->accepts(how->plan, lo[b], ~v) : 0", "1"),
+    Spoilt("a later proposal is always accepted", "refine.h", "verdict = fits(*lo, *hi, 62) ? law->accepts(how->plan, *lo, ~(accept[0] << 48 | accept[1] >> 16)) : 0;", "verdict = 1;"),
+    Spoilt("later proposals have the words of the first", "refine.h", "read_few(law, how, candidate, draw, 1,", "read_few(law, how, 0, draw, 1,"),
+    Spoilt("rejected proposals of constant work are followed by none", "draw.h", "rejected |= final[i] == 0;", "rejected |= final[i] > 9;"),
     Spoilt("refined: acceptance reads no second word", "refine.h", "    if (unsure) {", "    if (0) {"),
     # from draws to results
     Spoilt("refined draws of reals begin on the grid", "refine.h", "beyond(in_steps(how, made_public(how, double_of(job->value[w]))))", "0.0"),
@@ -227,8 +230,8 @@ SPOILT = [
     Spoilt("uint64 is widened as it is", "sum.h", "(int64_t)((const type *)in)[i] ^ turn_of(name);", "(int64_t)((const type *)in)[i];"),
     Spoilt("one refined wide count is signed", "sum.h", "sum = clamped_sum_wide((int64_t)value, how->kind == DPF_UINT64, lo, hi,", "sum = clamped_sum_wide((int64_t)value, 0, lo, hi,"),
     # few draws
-    Spoilt("few: a pair's angle is its radius", "draw.h", "angle[i] = digits_in(words, i, width[0], draw | 64);", "angle[i] = digits_in(words, i, width[0], radius);"),
-    Spoilt("few: the groups are one", "draw.h", "= group * DPF_LANES + draw % DPF_LANES;", "= draw % DPF_LANES + 0 * group;"),
+    Spoilt("few: a pair's angle is its radius", "refine.h", "angle[i] = digits_in(words, i, width[0], draw | 64);", "angle[i] = digits_in(words, i, width[0], radius);"),
+    Spoilt("few: the groups are one", "refine.h", "= group * DPF_LANES + draw % DPF_LANES;", "= draw % DPF_LANES + 0 * group;"),
     Spoilt("a batch lacks the group of its last draws", "draw.h", "> (uint64_t)(16 * DPF_WORDS / width)", "> (uint64_t)(17 * DPF_WORDS / width)"),
     # the table's pipeline
     Spoilt("at once: large values have no margin", "draw.h", "    p.margin32 -= 0x1p-12;\n", ""),

@@ -277,34 +277,28 @@ def table(word: int) -> int:
 
 def draw(row: Row, i: int, begin: Fraction) -> int | None:
     """Draw i by the table, if it decides, else by the exact tier; None if C gives up."""
-    mechanism, candidates, at = row.mechanism, {0}, row.start + i
+    mechanism, at = row.mechanism, row.start + i
     width = int(mechanism._constant_work_plan.width)
-    words = mechanism._reader(_native.StreamKey(SECRET), width)
-
-    def read(index: int, level: int, purpose: int = 1, candidate: int = 0) -> Digits:
-        candidates.add(candidate)
-        return words(index, level, purpose, candidate)
-
+    read = mechanism._reader(_native.StreamKey(SECRET), width)
     word = read(at, 0).prefix
     if not row.constant_work and row.made._plan.bulk == TABLE and table(word) != _native.UNDECIDED:
         return table(word)
     if row.rejects:
         return by_spoilt_plan(row, read, at)
-    if row.law is OneSidedGeometric:
-        found = mechanism._law.draw(read, at)
-        return -found if word >> (width - 1) else found  # C draws a sign, too, and the mechanism takes it off
     found = mechanism._law.draw(read, at, *([begin] if row.real else []))
-    return found if row.constant_work or max(candidates) == 0 else None  # a bulk release makes no second proposal
+    if row.law is OneSidedGeometric:
+        return -found if word >> (width - 1) else found  # C draws a sign, too, and the mechanism takes it off
+    return found
 
 
 def by_spoilt_plan(row: Row, read: Any, at: int) -> int | None:
     """The first accepted proposal, unless one before it is undecided."""
-    for candidate in range(row.made._plan.normal.candidates):
+    verdict, candidate, proposed = -1, 0, 0
+    while verdict < 0:
         proposed = row.mechanism._law.proposal.draw(partial(read, candidate=candidate), at, Fraction(0))
         verdict = accepts(row, proposed, 2**64 - 1 - (read(at, 1, ACCEPT, candidate).prefix >> 16))
-        if verdict >= 0:
-            return proposed if verdict else None
-    return None
+        candidate += 1
+    return proposed if verdict else None
 
 
 def accepts(row: Row, k: int, w: int) -> int:

@@ -146,7 +146,7 @@ def reached(copy: Path) -> dict[str, dict[int, list[str]]]:
 
 
 def _trace(copy: Path) -> None:
-    """Run the tests that are not slow under coverage, and tell the share of branches that they take."""
+    """Run the tests that are not slow under coverage, and tell what branches they take."""
     (copy / "coverage.ini").write_text(SETTINGS)
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
 
