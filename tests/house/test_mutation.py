@@ -23,6 +23,8 @@ ENDLESS = Mutant(
     "one that ends its process", "adding.py", "return", "import os; os.abort()\n    return", "test_adding.py -k two"
 )
 
+BROKEN = Mutant("one that cannot be imported", "adding.py", "def add", "-[]\n\ndef add", "test_adding.py::test_two")
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -60,9 +62,9 @@ def test_a_stale_mutant_is_found(project: Path) -> None:
 def test_a_planted_survivor_is_told_from_the_killed(project: Path) -> None:
     """The weak test passes on its mutant; the copy is whole again for the next one."""
     said: list[str] = []
-    assert survivors([WEAK, STRONG, ENDLESS, WEAK], project, told=said.append) == [WEAK.name] * 2
+    assert survivors([WEAK, STRONG, ENDLESS, BROKEN, WEAK], project, told=said.append) == [WEAK.name] * 2
     assert sorted(said) == sorted([
-        "SURVIVES  a weak test's", "killed    a strong test's", "killed    one that ends its process", "SURVIVES  a weak test's"
+        "SURVIVES  a weak test's", "killed    a strong test's", "killed    one that ends its process", "killed    one that cannot be imported", "SURVIVES  a weak test's"
     ])  # fmt: skip
     assert (project / "adding.py").read_text().count("a + b") == 1
 
