@@ -31,3 +31,8 @@ __attribute__((noinline)) void dpf_scrub_law(void) {
     uint8_t below[8192];
     dpf_wipe(below, sizeof below);
 }
+
+__attribute__((noinline)) void dpf_scrub_exact(void) {
+    uint8_t below[32768];
+    dpf_wipe(below, sizeof below);
+}

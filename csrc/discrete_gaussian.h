@@ -84,7 +84,8 @@ static int64_t accepts_proposal(const dpf_plan *plan, int64_t k, uint64_t w) {
 }
 
 /* With thresholds, and without. */
-static const dpf_law discrete_gaussian_law = {.decide = discrete_gaussian_decide, .table = 1, .last_tier = DPF_DOUBLE};
+static const dpf_law discrete_gaussian_law = {
+    .decide = discrete_gaussian_decide, .table = 1, .last_tier = DPF_DOUBLE, .exact = dpf_exact_discrete_gaussian};
 static const dpf_law rounded_gaussian_law = {.level0 = gaussian_level0,
                                              .by_short = gaussian_short,
 #if DPF_FMA
@@ -93,15 +94,15 @@ static const dpf_law rounded_gaussian_law = {.level0 = gaussian_level0,
                                              .decide = gaussian_decide,
                                              .box_muller = 1,
                                              .last_tier = DPF_DOUBLE_DOUBLE,
-                                             .accepts = accepts_proposal};
+                                             .accepts = accepts_proposal,
+                                             .exact = dpf_exact_gaussian};
 
-static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
-                                     dpf_undecided *undecided, int64_t *n_undecided) {
+static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
     if (!how->plan->search.steps)
-        return draw_all(&rounded_gaussian_law, how, start, n, in, out, undecided, n_undecided);
+        return draw_all(&rounded_gaussian_law, how, start, n, in, out);
     if (how->constant_work)
         discrete_gaussian_read_tables(how->plan);
-    return draw_all(&discrete_gaussian_law, how, start, n, in, out, undecided, n_undecided);
+    return draw_all(&discrete_gaussian_law, how, start, n, in, out);
 }
 
 static void discrete_gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

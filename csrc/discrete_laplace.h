@@ -151,11 +151,11 @@ static const dpf_law discrete_laplace_law = {.level0 = discrete_laplace_level0,
 #endif
                                              .decide = discrete_laplace_decide,
                                              .table = 1,
-                                             .last_tier = DPF_INTEGER};
+                                             .last_tier = DPF_INTEGER,
+                                             .exact = dpf_exact_discrete_laplace};
 
-static int64_t discrete_laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
-                                    dpf_undecided *undecided, int64_t *n_undecided) {
-    return draw_all(&discrete_laplace_law, how, start, n, in, out, undecided, n_undecided);
+static int64_t discrete_laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
+    return draw_all(&discrete_laplace_law, how, start, n, in, out);
 }
 
 static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

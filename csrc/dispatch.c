@@ -49,25 +49,25 @@ void dpf_leave(uint64_t mode) {
 }
 
 /* Draw under our own floating-point mode. */
-int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, dpf_undecided *undecided,
-                int64_t *n_undecided) {
+int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
     const dpf_fpmode mode = dpf_fp_enter();
     const dpf_code *const code = dpf_isa_of(how->isa)->laws[how->plan->law];
-    const int64_t done = code->add(how, start, n, in, out, undecided, n_undecided);
+    const int64_t done = code->add(how, start, n, in, out);
     dpf_fp_leave(mode);
+    if (done < 0)
+        dpf_wipe(out, n * (how->kind == DPF_NOISE ? 16 : dpf_size(how->kind)));
     return done;
 }
 
-int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const void *in, void *out,
-                      dpf_undecided *undecided, int64_t *n_undecided) {
+int64_t dpf_add_fresh(const dpf_release *how, int64_t n, const void *in, void *out) {
+    uint8_t key[32];
     const int status = dpf_entropy(key, 32);
     if (status != 0)
         return status == DPF_INTERRUPTED ? DPF_AGAIN : DPF_NO_KEY;
     dpf_release keyed = *how;
     keyed.key = key;
-    const int64_t done = dpf_add(&keyed, 0, n, in, out, undecided, n_undecided);
-    if (done < 0 || *n_undecided == 0)
-        dpf_wipe(key, 32);
+    const int64_t done = dpf_add(&keyed, 0, n, in, out);
+    dpf_wipe(key, sizeof key);
     return done;
 }
 

@@ -6,7 +6,8 @@
 enum {
     DPF_STREAM_VERSION = 2, /* the stream, its addresses, every law's map, and keys; see stream.md */
     DPF_BATCH = 32,         /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
-    DPF_TABLE_BITS = 15     /* magnitude bits of a 16-bit word */
+    DPF_TABLE_BITS = 15,    /* magnitude bits of a 16-bit word */
+    DPF_EXACT_LIMBS = 15    /* a number of the exact tier has so many, of 64 digits; two are before the point */
 };
 
 enum { DPF_PORTABLE = 0 }; /* the instruction set that each machine runs; dpf_isa_name has the others */
@@ -35,11 +36,12 @@ enum {
     DPF_UINT8 = 11
 }; /* what values are */
 enum {
-    DPF_BLOCK = 8192,    /* dpf_add leaves no more draws undecided before it stops */
+    DPF_BLOCK = 8192,    /* values whose noise a table's pipeline holds */
     DPF_SMALL = 4096,    /* below so many values every draw does equal work (docs/design.md) */
-    DPF_NOT_FINITE = -1, /* what dpf_add returns in place of how many values are done */
+    DPF_NOT_FINITE = -1, /* what dpf_add returns where it fails */
     DPF_NO_KEY = -2,
-    DPF_AGAIN = -3 /* a signal came before there was a key: let its handler run, and call again */
+    DPF_AGAIN = -3, /* a signal came before there was a key: let its handler run, and call again */
+    DPF_OPEN = -4   /* all digits of a draw leave it undecided, once in 2^200 (exact.md) */
 };
 
 typedef struct {
@@ -57,6 +59,7 @@ typedef struct {
     const int16_t *table;        /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
     double t;                    /* the noise's scale in steps of the grid, rounded */
     double t_low;                /* the scale less t */
+    uint64_t scale[15];          /* the scale in units of 2^-832, rounded down; the least limb first */
     double margin;               /* 1/2 less the error that does not grow with the noise */
     double relative_error;       /* the error for each unit of noise */
     double margin32;             /* 1/2 less both, for the most noise of a 32-bit word (Gaussian: margin) */
@@ -158,28 +161,17 @@ typedef struct {
     double real_lower, real_upper;            /* bounds of a real result */
 } dpf_release;
 
-/* A value whose draw no tier in C decides. */
-typedef struct {
-    int64_t at;     /* its place in the call */
-    uint64_t value; /* as it was read, widened; the bits of a double if it is real */
-} dpf_undecided;
-
 /* The one place of the C where a value meets noise: out[i] = in[i] plus draw start + i, clamped,
- * for i < n; out may be in.
- * pre   both are aligned arrays of how->kind; undecided has room for min(n, DPF_BLOCK). Of
- *       DPF_NOISE: in holds doubles, the offsets of a real law, and out 2 n words, lower limbs
- *       before upper ones
- * post  *n_undecided of the values done stand in undecided, in no order, and 0 in their place in
- *       out. Nothing but results and zeros is ever stored there.
- * ret   how many values are done, fewer than n only if draws are undecided. Negative: out holds
- *       results and zeros, and the release has failed. */
-int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, dpf_undecided *undecided,
-                int64_t *n_undecided);
+ * for i < n; out may be in. Nothing but results and zeros is ever stored there.
+ * pre   both are aligned arrays of how->kind. Of DPF_NOISE: in holds doubles, the offsets of a real
+ *       law, and out 2 n words, lower limbs before upper ones; the latter is INT64_MIN where only
+ *       the exact tier could decide
+ * ret   n; or DPF_NOT_FINITE or DPF_OPEN, and out is all zeros */
+int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out);
 
-/* As dpf_add from draw 0 under a fresh key, how->key left aside. key: room for its 32 bytes, wiped
- * unless draws are undecided. DPF_NO_KEY, DPF_AGAIN: nothing has happened. */
-int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const void *in, void *out,
-                      dpf_undecided *undecided, int64_t *n_undecided);
+/* As dpf_add from draw 0 under a fresh key, how->key left aside. DPF_NO_KEY, DPF_AGAIN: nothing has
+ * happened. */
+int64_t dpf_add_fresh(const dpf_release *how, int64_t n, const void *in, void *out);
 
 /* The PyMethodDef with which Python releases few plain values in one call (small.h). */
 void *dpf_small(void);
@@ -274,6 +266,19 @@ int dpf_all_finite(int kind, int64_t n, const void *in);
  *     DPF_TABLE: digits[0] is the place in the table. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided);
+
+/* The first digits of a word, as an integer of `bits` bits; at most 768. */
+typedef struct {
+    uint64_t prefix[15]; /* the least limb first */
+    int32_t bits;
+} dpf_digits;
+
+/* The exact tier on planted digits, for tests: 1, and the outcome, or 0 if they leave it undecided.
+ * digits: a word's, its sign first; of a pair the radius's, and the angle's, its flags first. */
+int dpf_exact_planted(const dpf_plan *plan, const dpf_digits *digits, double offset, int sine, dpf_u128 *found);
+
+/* Whether the exact tier accepts a proposal k by these digits of V: 1, or -1, or 0. */
+int dpf_exact_acceptance(const dpf_plan *plan, int64_t k, const dpf_digits *digits);
 
 /* An answer that a build must know: outcomes of one plan, by the exact tier (known.h). */
 typedef struct {

@@ -67,7 +67,7 @@ DPF_INLINE uint64_t dpf_least(int kind) {
     return dpf_unsigned(kind) ? 0 : ~dpf_greatest(kind);
 }
 
-/* A value as dpf_undecided holds it. */
+/* A value in 64 bits: widened, or the bits of a double. */
 DPF_INLINE uint64_t dpf_value(int kind, const void *in) {
     switch (kind) {
 #define DPF_READ(name, type)                                                                                           \
@@ -93,8 +93,16 @@ DPF_INLINE uint64_t dpf_value(int kind, const void *in) {
 #define DPF_UNDECIDED_CELL INT32_MIN
 
 /* dpf_add, by the code of one law. */
-typedef int64_t dpf_adding(const dpf_release *, uint64_t start, int64_t n, const void *in, void *out, dpf_undecided *,
-                           int64_t *n_undecided);
+typedef int64_t dpf_adding(const dpf_release *, uint64_t start, int64_t n, const void *in, void *out);
+
+/* A law's exact tier, as dpf_exact_planted says (exact.h). */
+typedef int dpf_exact_law(const dpf_plan *, const dpf_digits *, double offset, int sine, dpf_u128 *found);
+dpf_exact_law dpf_exact_discrete_laplace, dpf_exact_laplace, dpf_exact_gaussian, dpf_exact_discrete_gaussian;
+
+/* Draw number `draw` from as many digits as it takes; 0: they leave it undecided.
+ * pairs, accepts: as dpf_law has them. */
+int dpf_exact(dpf_exact_law *law, int pairs, int accepts, const dpf_plan *plan, const uint8_t *key, uint64_t draw,
+              double offset, dpf_u128 *found);
 
 /* The code of a law; each law's header ends with one. */
 typedef struct {
@@ -193,6 +201,7 @@ DPF_INLINE uint64_t dpf_equal(const int16_t *from, int16_t k) {
  * shares no frame. test_key_on_stack.py computes both depths and looks for keys. */
 void dpf_scrub_cipher(void);
 void dpf_scrub_law(void);
+void dpf_scrub_exact(void);
 
 /* The double tier is right in any rounding mode and with subnormals flushed, but a directed mode
  * halves how often it decides. So a fill sets its own mode, and restores the host's. */

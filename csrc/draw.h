@@ -58,7 +58,7 @@ DPF_INLINE int sum_at_once(const dpf_law *law, const dpf_release *how, const uin
 }
 
 /* The first tier of a bulk call reads level 0 alone. */
-DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
+DPF_INLINE void bulk(const dpf_law *law, dpf_job *job) {
     const dpf_release *const how = job->how;
     const dpf_plan *const plan = how->plan;
     const int per_batch = 32 * DPF_WORDS / plan->width, size = dpf_size(how->kind);
@@ -74,7 +74,7 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     const int at_once =
         plan->width == 32 && how->limbs == 1 && how->kind != DPF_NOISE && !(law->real && made_public_first(how));
     memset(batch.offset, 0, sizeof batch.offset);
-    for (uint64_t b = job->start / (uint64_t)per_batch; done < job->n && job->n_undecided == 0 && !job->refused; b++) {
+    for (uint64_t b = job->start / (uint64_t)per_batch; done < job->n && !job->refused && !job->open; b++) {
         const uint64_t first = b * (uint64_t)per_batch;
         const int64_t at = (int64_t)(first - job->start); /* may be negative: start lies within */
         const int from = at < 0 ? (int)-at : 0, end = at + per_batch > job->n ? (int)(job->n - at) : per_batch;
@@ -125,7 +125,6 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     dpf_wipe(job->at, sizeof job->at);
     dpf_wipe(job->value, sizeof job->value);
     dpf_wipe(job->word, sizeof job->word);
-    return done;
 }
 
 enum { DPF_CANDIDATES = 2 }; /* proposals that constant work looks at, at most */
@@ -190,7 +189,7 @@ DPF_INLINE void both_of_pairs(const uint64_t *word, uint64_t *radius, uint64_t *
 static const double no_offset[DPF_STEP]; /* integer laws have none */
 
 /* Read both levels for every draw: small calls, constant work, and wide scales. */
-DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
+DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier) {
     const dpf_release *const how = job->how;
     const int per_batch = 32 * DPF_WORDS / how->plan->width,
               candidates = law->accepts ? how->plan->normal.candidates : 1;
@@ -206,7 +205,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     read_tables(tier, law->box_muller);
     for (int candidate = 0; candidate < candidates; candidate++)
         read[candidate].batch = read[candidate].accept_batch = UINT64_MAX;
-    for (uint64_t base = few ? job->start : job->start / DPF_STEP * DPF_STEP; done < job->n && job->n_undecided == 0;
+    for (uint64_t base = few ? job->start : job->start / DPF_STEP * DPF_STEP; done < job->n && !job->open;
          base += DPF_STEP) {
         const int64_t at = (int64_t)(base - job->start);
         const int from = at < 0 ? (int)-at : 0, end = at + DPF_STEP > job->n ? (int)(job->n - at) : DPF_STEP;
@@ -284,11 +283,15 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
         sum_up(how, in_at(job, at + from), from, end, lo, wide ? hi : NULL, law->real, &batch);
         for (int i = from; i < end && undecided; i++)
             if (final[i]) {
-                const uint64_t value = dpf_value(how->kind, in_at(job, at + i));
-                job->undecided[job->n_undecided++] = (dpf_undecided){at + i, value};
+                found[i] = (int64_t)dpf_value(how->kind, in_at(job, at + i)); /* out may be in */
                 batch.sums[i] = hi[i] = 0;
             }
         store_sums(how, &batch, hi, from, end, out_at(job, at + from));
+        if (undecided && how->non_temporal)
+            dpf_fence();
+        for (int i = from; i < end && undecided; i++)
+            if (final[i])
+                finish_draw(law, job, at + i, (uint64_t)found[i], 0, DPF_UNDECIDED_LIMB);
         done = at + end;
     }
     for (int candidate = 0; candidate < candidates; candidate++)
@@ -312,27 +315,24 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     dpf_wipe(batch.sums, used * (int64_t)sizeof *batch.sums);
     dpf_wipe(batch.offset, used * (int64_t)sizeof *batch.offset);
     dpf_wipe(batch.point, used * (int64_t)sizeof *batch.point);
-    return done;
 }
 
 /* Draw and add as dpf_add says. */
 DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_release *how, uint64_t start, int64_t n, const void *in,
-                            void *out, dpf_undecided *undecided, int64_t *n_undecided) {
+                            void *out) {
     const dpf_plan *const plan = how->plan;
     dpf_job job;
     job.how = how, job.in = in, job.out = out;
     job.start = start, job.n = n;
-    job.undecided = undecided;
-    job.n_undecided = 0;
-    job.refused = job.waiting = 0;
+    job.refused = job.open = job.waiting = 0;
     job.noise = NULL;
     if (law->table && plan->table && !how->constant_work && how->kind != DPF_NOISE && how->limbs == 1)
-        return add_by_table(law, &job, n_undecided);
-    const int64_t done = !how->constant_work && plan->bulk <= DPF_DOUBLE
-                             ? bulk(law, &job)
-                             : both_levels(law, &job, how->constant_work ? plan->constant_work : plan->bulk);
+        add_by_table(law, &job);
+    else if (!how->constant_work && plan->bulk <= DPF_DOUBLE)
+        bulk(law, &job);
+    else
+        both_levels(law, &job, how->constant_work ? plan->constant_work : plan->bulk);
     dpf_fence();
     dpf_scrub_law();
-    *n_undecided = job.n_undecided;
-    return job.refused ? DPF_NOT_FINITE : done;
+    return job.refused ? DPF_NOT_FINITE : job.open ? DPF_OPEN : n;
 }

@@ -213,11 +213,11 @@ static const dpf_law gaussian_law = {.level0 = gaussian_level0,
                                      .decide = gaussian_decide,
                                      .box_muller = 1,
                                      .last_tier = DPF_DOUBLE_DOUBLE,
+                                     .exact = dpf_exact_gaussian,
                                      .real = 1};
 
-static int64_t gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
-                            dpf_undecided *undecided, int64_t *n_undecided) {
-    return draw_all(&gaussian_law, how, start, n, in, out, undecided, n_undecided);
+static int64_t gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
+    return draw_all(&gaussian_law, how, start, n, in, out);
 }
 
 static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

@@ -155,11 +155,11 @@ static const dpf_law laplace_law = {.level0 = laplace_level0,
                                     .decide = laplace_decide,
                                     .table = 0,
                                     .last_tier = DPF_INTEGER,
+                                    .exact = dpf_exact_laplace,
                                     .real = 1};
 
-static int64_t laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
-                           dpf_undecided *undecided, int64_t *n_undecided) {
-    return draw_all(&laplace_law, how, start, n, in, out, undecided, n_undecided);
+static int64_t laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
+    return draw_all(&laplace_law, how, start, n, in, out);
 }
 
 static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

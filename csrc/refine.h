@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Draws that level 0 leaves undecided: they wait for a batch, and level 1; the caller decides the
- * rest [docs/design.md]. A cell is an int64, by 32-bit words an int32 at first, or the bits of a
- * double that is an integer. A law's own functions inline all of this and know its constants. */
+ * Draws that level 0 leaves undecided: they wait for a batch, and level 1; the exact tier
+ * decides the rest [docs/design.md]. A cell is an int64, by 32-bit words an int32 at first, or the
+ * bits of a double that is an integer. A law's own functions inline all of this and know its
+ * constants. */
 #pragma once
 #include "stream.h"
 #include "sum.h"
@@ -32,6 +33,7 @@ typedef struct {
     /* NULL, or: a draw is a proposal k. w, 2^64 - 1 less V's first 64 digits, accepts it (1),
      * rejects it (-1) or leaves it undecided (0). */
     int64_t (*accepts)(const dpf_plan *, int64_t k, uint64_t w);
+    dpf_exact_law *exact; /* what decides all that these leave */
 } dpf_law;
 
 /* One call: its values, and its draws that wait for more digits. */
@@ -41,9 +43,8 @@ typedef struct {
     char *out;
     uint64_t start;
     int64_t n;
-    dpf_undecided *undecided;
-    int64_t n_undecided;
     int refused;    /* a value is not finite */
+    int open;       /* all digits leave a draw undecided */
     int16_t *noise; /* NULL, or: draws go there, and are summed later (table.h) */
     int waiting;    /* draws that level 0 leaves undecided, until there are enough of them for a batch */
     int64_t at[DPF_BATCH + DPF_MOST];
@@ -94,18 +95,41 @@ DPF_INLINE dpf_draws one_of(const dpf_draws *all, int i) {
                        all->hi + i};
 }
 
-/* Store the result of value `at` in place of a zero, or leave the zero, and the draw undecided. */
+/* The result of value `at` in place of a zero, by the exact tier. */
+__attribute__((noinline)) static void finish_exactly(const dpf_law *law, dpf_job *job, int64_t at, uint64_t value) {
+    dpf_release how = *job->how;
+    const double real = law->real ? double_of(value) : 0.0;
+    const double offset = law->real ? beyond(in_steps(&how, made_public(&how, real))) : 0.0;
+    dpf_u128 k = {0, 0};
+    how.limbs = 2;                                  /* a draw of any size has its place in the sum */
+    job->refused |= how.refuse && !is_finite(real); /* another thread writes the values */
+    if (job->refused || job->open)
+        return; /* the call has failed */
+    job->open = !dpf_exact(law->exact, law->box_muller, law->accepts != NULL, how.plan, how.key,
+                           job->start + (uint64_t)at, offset, &k);
+    if (job->open)
+        return;
+    if (!job->noise)
+        sum_up_one(&how, value, (int64_t)k.lo, (int64_t)k.hi, out_at(job, at));
+    else if (fits((int64_t)k.lo, (int64_t)k.hi, 15))
+        job->noise[at] = (int16_t)k.lo;
+    else
+        job->open = 1; /* a table is of scales up to 2^7, and e^-256 of their draws are so large */
+    dpf_wipe(&k, sizeof k);
+}
+
+/* Store the result of value `at` in place of a zero. Noise alone, for tests, is left undecided. */
 DPF_INLINE void finish_draw(const dpf_law *law, dpf_job *job, int64_t at, uint64_t value, int64_t lo, int64_t hi) {
-    const int64_t draw[2] = {lo, hi};
-    if (job->noise && fits(lo, hi, 15) && lo != DPF_UNDECIDED) {
-        job->noise[at] = (int16_t)lo;
-    } else if (job->noise || lacking(law, job->how, lo, hi)) {
-        job->undecided[job->n_undecided++] = (dpf_undecided){at, value};
-    } else if (job->how->kind == DPF_NOISE) {
+    const int left = lacking(law, job->how, lo, hi) != 0;
+    const int64_t draw[2] = {left ? 0 : lo, left ? DPF_UNDECIDED_LIMB : hi};
+    if (job->how->kind == DPF_NOISE)
         memcpy(out_at(job, at), draw, sizeof draw);
-    } else {
+    else if (left || (job->noise && !(fits(lo, hi, 15) && lo != DPF_UNDECIDED)))
+        finish_exactly(law, job, at, value);
+    else if (job->noise)
+        job->noise[at] = (int16_t)lo;
+    else
         sum_up_one(job->how, value, lo, hi, out_at(job, at));
-    }
 }
 
 /* Word i of a batch. */

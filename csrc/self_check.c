@@ -10,8 +10,8 @@ const dpf_known *dpf_known_answers(void) {
 
 enum { MOST = 9504, CHUNK = 128, BEHIND = 8 }; /* words of values; planted draws at once; bytes beside results */
 /* Parts of the scratch memory, in words. */
-enum { TABLE = (1 << 16) / 4, LEFT = 2 * DPF_BLOCK };
-_Static_assert(TABLE + LEFT + 8 + 2 * MOST <= DPF_CHECK && MOST % 8 == 0, "scratch memory");
+enum { TABLE = (1 << 16) / 4 };
+_Static_assert(TABLE + 8 + 2 * MOST <= DPF_CHECK && MOST % 8 == 0, "scratch memory");
 
 /* A row's digest is the sum of these over its words: against accidents alone. */
 static uint64_t digested(int64_t at, uint64_t word) {
@@ -143,15 +143,8 @@ static void put_value(const dpf_release *how, int64_t i, void *values) {
     }
 }
 
-/* Whether a value of a release is the one that was left undecided, and its result is 0. */
-static int is_left(const dpf_release *how, const char *in, const char *out, const dpf_undecided *left, int64_t each) {
-    static const char zeros[16];
-    return (how->kind == DPF_NOISE || dpf_value(how->kind, in) == left->value) && memcmp(out, zeros, (size_t)each) == 0;
-}
-
 /* Infinity is found, and refused where that is asked. */
-static int refuses(const dpf_release *how, uint64_t start, int64_t n, char *in, char *out, dpf_undecided *left) {
-    int64_t count;
+static int refuses(const dpf_release *how, uint64_t start, int64_t n, char *in, char *out) {
     const double infinite = -__builtin_inf();
     const float single = (float)infinite;
     if (dpf_all_finite(how->kind, n, in) != how->refuse)
@@ -160,21 +153,18 @@ static int refuses(const dpf_release *how, uint64_t start, int64_t n, char *in, 
         memcpy(in + n / 2 * 4, &single, sizeof single);
     else
         memcpy(in + n / 2 * 8, &infinite, sizeof infinite);
-    return !dpf_all_finite(how->kind, n, in) &&
-           (!how->refuse || dpf_add(how, start, n, in, out, left, &count) == DPF_NOT_FINITE);
+    return !dpf_all_finite(how->kind, n, in) && (!how->refuse || dpf_add(how, start, n, in, out) == DPF_NOT_FINITE);
 }
 
-/* A release in a host's mode that is not ours. room: for the undecided, values and results. */
+/* A release in a host's mode that is not ours. room: for values and results. */
 static int knows_release(int isa, const dpf_known *row, const int16_t *table, uint64_t *room) {
     uint8_t key[32];
     dpf_plan plan = row->plan;
     dpf_release how = row->how;
     const int64_t n = row->n, size = dpf_size(how.kind), each = how.kind == DPF_NOISE ? 16 : size;
-    dpf_undecided *const left = (dpf_undecided *)room;
-    char *const in = (char *)(((uintptr_t)(room + LEFT) + 63) & ~(uintptr_t)63); /* the results begin inside a line */
+    char *const in = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63); /* the results begin inside a line */
     char *const out = in + 8 * MOST + BEHIND;
     uint64_t digest = 0;
-    int64_t count, more;
     if (n * each > 8 * MOST - 2 * BEHIND)
         return 0;
     plan.table = plan.bulk == DPF_TABLE ? table : NULL;
@@ -184,25 +174,17 @@ static int knows_release(int isa, const dpf_known *row, const int16_t *table, ui
     for (int64_t i = 0; i < n; i++)
         put_value(&how, i, in);
     memset(out - BEHIND, 0x55, (size_t)(n * each + 2 * BEHIND));
-    for (int64_t done = 0; done < n; done += more) {
-        dpf_fp_leave(DPF_HOSTILE_MODE);
-        more = dpf_add(&how, row->start + (uint64_t)done, n - done, in + size * done, out + each * done, left, &count);
-        (void)dpf_fp_enter();
-        if (more <= 0)
-            return 0;
-        for (int64_t i = 0; i < count; i++) {
-            char *const result = out + each * (done + left[i].at);
-            if (!is_left(&how, in + size * (done + left[i].at), result, &left[i], each))
-                return 0;
-            memset(result, 0x55, (size_t)each);
-        }
-    }
+    dpf_fp_leave(DPF_HOSTILE_MODE);
+    const int64_t done = dpf_add(&how, row->start, n, in, out);
+    (void)dpf_fp_enter();
+    if (done != n)
+        return 0;
     for (int64_t at = -BEHIND; at < n * each + BEHIND; at += size) {
         uint64_t word = 0;
         memcpy(&word, out + at, (size_t)size);
         digest += digested(at / size, word);
     }
-    if ((how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32) && !refuses(&how, row->start, n, in, out, left))
+    if ((how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32) && !refuses(&how, row->start, n, in, out))
         return 0;
     return digest == row->digest[dpf_isa_of(isa)->fma];
 }

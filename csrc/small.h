@@ -29,43 +29,30 @@ static int dpf_fit(const Py_buffer *x, const Py_buffer *y) {
 }
 
 /* Fill y with x plus noise. 1: done; 0: nothing has happened; -1: a Python error, and y is zero. */
-static int dpf_fill_small(PyObject *finish, const dpf_release *how, PyObject *values, const Py_buffer *x, PyObject *out,
-                          const Py_buffer *y, int64_t n) {
-    uint8_t key[32];
-    int64_t left = 0, done;
-    PyObject *made = NULL;
-    dpf_undecided *const undecided = PyMem_Malloc((size_t)n * sizeof *undecided);
-    if (undecided == NULL)
-        return 0;
-    while ((done = dpf_add_fresh(how, key, n, x->buf, y->buf, undecided, &left)) == DPF_AGAIN)
+static int dpf_fill_small(PyObject *refuse, const dpf_release *how, const Py_buffer *x, const Py_buffer *y, int64_t n) {
+    int64_t done;
+    while ((done = dpf_add_fresh(how, n, x->buf, y->buf)) == DPF_AGAIN)
         if (PyErr_CheckSignals() != 0)
             break;
-    int status = done == n && left == 0 ? 1 : done == DPF_NO_KEY ? 0 : -1;
-    if (status < 0 && done != DPF_AGAIN) { /* let Python finish it, or raise */
-        made = PyObject_CallFunction(finish, "OOKLKL", values, out, (unsigned long long)(uintptr_t)key, (long long)done,
-                                     (unsigned long long)(uintptr_t)undecided, (long long)left);
-        dpf_wipe(key, sizeof key);
-        dpf_wipe(undecided, left * (int64_t)sizeof *undecided);
-        status = made ? 1 : -1;
-        Py_XDECREF(made);
-    }
-    if (status < 0)
+    if (done == n || done == DPF_NO_KEY)
+        return done == n;
+    if (done == DPF_AGAIN)
         dpf_wipe(y->buf, y->len);
-    PyMem_Free(undecided);
-    return status;
+    else
+        Py_XDECREF(PyObject_CallFunction(refuse, "L", (long long)done)); /* which raises */
+    return -1;
 }
 
-/* small(finish, prepared, values, out): the result, or None if nothing has happened and the call
+/* small(refuse, prepared, values, out): the result, or None if nothing has happened and the call
  * must go the general way.
- *     finish(values, out, key, done, undecided, count) does what C leaves, or raises; key and
- *         undecided are addresses
+ *     refuse(status) raises what dpf_add means by it
  *     prepared: for each type that comes here, the dtype, the bytes of a dpf_release, and the owner
  *         of the plan that they point at
  *     self: ndarray, empty_like, "dtype", "size" */
 static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize_t count) {
     PyObject *const ndarray = PyTuple_GetItem(self, 0), *const empty_like = PyTuple_GetItem(self, 1);
     PyObject *const dtype = PyTuple_GetItem(self, 2), *const size = PyTuple_GetItem(self, 3);
-    PyObject *const finish = given[0], *const prepared = given[1], *const values = given[2];
+    PyObject *const refuse = given[0], *const prepared = given[1], *const values = given[2];
     PyObject *out = given[3], *found = NULL;
     const dpf_release *how = NULL;
     Py_buffer x, y;
@@ -97,7 +84,7 @@ static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize
     }
     if (dpf_bytes(out, PyBUF_WRITABLE, bytes, &y)) {
         if (dpf_fit(&x, &y) && y.len == n * (Py_ssize_t)bytes && (!how->refuse || dpf_all_finite(how->kind, n, x.buf)))
-            status = dpf_fill_small(finish, how, values, &x, out, &y, n);
+            status = dpf_fill_small(refuse, how, &x, &y, n);
         PyBuffer_Release(&y);
     }
     PyBuffer_Release(&x);

@@ -201,7 +201,7 @@ DPF_INLINE void collect_group(dpf_job *job, const uint32_t *words, const int16_t
 /* dpf_add of integers in one limb, of any kind. Draws are numbered from the first of the first
  * group on. A block of values ends with a group; its last sums wait until the next block fills
  * their line. */
-DPF_INLINE int64_t add_by_table(const dpf_law *law, dpf_job *job, int64_t *n_undecided) {
+DPF_INLINE void add_by_table(const dpf_law *law, dpf_job *job) {
     enum { BEFORE = 64 }; /* room for the last draws of the block before: a line of the smallest values */
     struct {
         _Alignas(64) uint32_t words[2][group_words];
@@ -262,13 +262,7 @@ DPF_INLINE int64_t add_by_table(const dpf_law *law, dpf_job *job, int64_t *n_und
                       begin - lead - done);
             done = begin - lead;
         }
-        if (job->n_undecided > 0 || limit == end) {
-            for (int64_t i = 0; i < job->n_undecided; i++) {
-                dpf_undecided *const left = &job->undecided[i];
-                job->noise[left->at] = DPF_UNDECIDED;
-                left->at += first - skip;
-                left->value = dpf_value(kind, x + size * left->at);
-            }
+        if (job->open || limit == end) {
             sum_apart(how, noise + (done - begin), x + size * (done - skip), out + size * (done - skip), limit - done);
             done = limit;
             break;
@@ -276,14 +270,10 @@ DPF_INLINE int64_t add_by_table(const dpf_law *law, dpf_job *job, int64_t *n_und
         old = noise + DPF_BLOCK;
         memcpy(my.noise[(begin / DPF_BLOCK + 1) % 2], old - BEFORE, BEFORE * sizeof *old);
     }
-    dpf_fence();
-    dpf_scrub_law();
     const int64_t used = BEFORE + (done + group_draws - 1) / group_draws * group_draws; /* if there is one block */
     const int64_t waited = DPF_BATCH + group_draws;
     dpf_wipe(my.words, sizeof my.words);
     dpf_wipe(my.noise, begin > 0 ? (int64_t)sizeof my.noise : used * (int64_t)sizeof **my.noise);
     dpf_wipe(job->at, waited * (int64_t)sizeof *job->at);
     dpf_wipe(job->word[0], waited * (int64_t)sizeof *job->word[0]);
-    *n_undecided = job->n_undecided;
-    return done - skip;
 }

@@ -7,12 +7,12 @@ import ctypes
 import itertools
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from dpfast._dpf import ffi, lib
-from dpfast.errors import EntropyError, SelfCheckError
+from dpfast.errors import DpfastError, EntropyError, SelfCheckError, UnusableValuesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -255,6 +255,8 @@ class Plan:
                 self._kept.append(held)
             elif name in ("wide_t", "wide_c"):
                 held = int(value) % 2**64, int(value) >> 64
+            elif name == "scale":
+                held = [value >> 64 * limb & (2**64 - 1) for limb in range(lib.DPF_EXACT_LIMBS)]
             setattr(place, name, held)
         self.address = address(self._plan)
         self.width = int(self._plan.width)
@@ -289,15 +291,11 @@ class Plan:
         how, chosen = ffi.new(_RELEASE), best_isa() if isa is None else isa
         how.plan, how.key, how.isa = self._plan, ffi.cast("uint8_t *", key.address), chosen
         how.kind, how.limbs, how.constant_work = lib.DPF_NOISE, 2, constant_work
-        draws, room, count = ffi.new("int64_t[]", 2 * n), ffi.new(_ROOM, n), ffi.new(_COUNT)
-        offsets = ffi.new("double[]", list(offset or [0.0] * n))
-        found: list[int | None] = []
-        while (done := len(found)) < n:
-            more = lib.dpf_add(how, start + done, n - done, offsets + done, draws + 2 * done, room, count)
-            found += [(draws[2 * i + 1] << 64) + draws[2 * i] % 2**64 for i in range(done, done + more)]
-            for i in range(count[0]):
-                found[done + room[i].at] = None
-        return found
+        draws, offsets = ffi.new("int64_t[]", 2 * n), ffi.new("double[]", list(offset or [0.0] * n))
+        if lib.dpf_add(how, start, n, offsets, draws) < 0:
+            refuse(lib.DPF_OPEN)
+        found = [(draws[2 * i + 1] << 64) + draws[2 * i] % 2**64 for i in range(n)]
+        return [None if draw < -(2**126) else draw for draw in found]
 
     def tier(
         self,
@@ -335,33 +333,31 @@ class Plan:
 class Release:
     """What one release does to each of its values: a dpf_release (csrc/dpf_abi.h)."""
 
-    __slots__ = ("_how", "_itemsize", "_values")
+    __slots__ = ("_how", "_itemsize")
 
     def __init__(self, how: bytes, dtype: np.dtype[Any]) -> None:
         """how: of `release_bytes`, for plain values of this dtype."""
         self._how = _new_release(_RELEASE)
         _move(self._how, how, len(how))
         self._itemsize = dtype.itemsize
-        self._values = _VALUES[dtype.kind]
 
-    def add(
-        self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int
-    ) -> tuple[int, list[tuple[int, Any]]]:
-        """Values at .. at + n - 1 of plain arrays: how many are done, or why none; undecided."""
+    def add(self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int) -> None:
+        """Values at .. at + n - 1 of plain arrays. Raises: as `refuse`; the results are zeros."""
         self._how.key = _cast(_KEY, key.address)
         offset = at * self._itemsize
-        room, count = _new_room(_ROOM, min(n, BLOCK)), ffi.new(_COUNT)
         with _bytes(values) as x, _bytes(out) as y:
-            done = lib.dpf_add(self._how, start, n, x + offset, y + offset, room, count)
-        return done, self.undecided(address(room), count[0]) if count[0] else []
+            done = lib.dpf_add(self._how, start, n, x + offset, y + offset)
+        if done < 0:
+            refuse(done)
 
-    def undecided(self, at: int, count: int) -> list[tuple[int, Any]]:
-        """What C left at this address: places and values. It is wiped."""
-        room = ffi.cast(_UNDECIDED, at)
-        values = ffi.cast(self._values, at + 8)
-        found = [(room[i].at, values[2 * i]) for i in range(count)]
-        lib.dpf_wipe(room, count * ffi.sizeof("dpf_undecided"))
-        return found
+
+def refuse(status: int) -> NoReturn:
+    """Raise what a status of dpf_add means. Raises: UnusableValuesError, DpfastError."""
+    if status == lib.DPF_NOT_FINITE:
+        raise UnusableValuesError(
+            "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
+        )
+    raise DpfastError("all digits of a draw leave it undecided, so nothing is released")
 
 
 def release_bytes(plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> bytes:
@@ -374,9 +370,6 @@ def release_bytes(plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0,
 
 
 _RELEASE, _PLAN = ffi.typeof("dpf_release *"), ffi.typeof("dpf_plan *")
-_ROOM, _COUNT = ffi.typeof("dpf_undecided[]"), ffi.typeof("int64_t *")
-_UNDECIDED = ffi.typeof("dpf_undecided *")
-_VALUES = {"i": "int64_t *", "u": "uint64_t *", "f": "double *"}
 _move, _new_release = ffi.memmove, ffi.new_allocator(should_clear_after_alloc=False)
 _new_room = ffi.new_allocator(should_clear_after_alloc=False)  # 128 KiB that C rarely writes
 _bytes = partial(ffi.from_buffer, ffi.typeof("uint8_t[]"))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from places import ROOT
 
 CSRC = ROOT / "csrc"
-COMMON = "dispatch", "chacha", "entropy", "self_check"
+COMMON = "dispatch", "chacha", "entropy", "exact", "self_check"
 FLAGS = "-std=c11", "-O0", "-g0", "-w", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"
 LONGEST = 300  # seconds of one compilation or check
 
@@ -199,7 +199,6 @@ SPOILT = [
     Spoilt("refined draws of reals begin on the grid", "refine.h", "beyond(in_steps(how, made_public(how, double_of(job->value[w]))))", "0.0"),
     Spoilt("a refined pair's angle is its radius", "refine.h", "address[most + b] = draw[b] | 64;", "address[most + b] = draw[b] & ~(uint64_t)64;"),
     Spoilt("the undecided keep what is no result", "refine.h", "                memset((char *)batch->sums + bytes * i, 0, (size_t)bytes);\n", ""),
-    Spoilt("an undecided cell keeps its value in a wide release", "draw.h", "batch.sums[i] = hi[i] = 0;", ";"),
     Spoilt("a pair's other word is its own", "refine.h", "job->word[1][w] = word_at(words, width, i | 64);", "job->word[1][w] = word_at(words, width, i & ~64);"),
     Spoilt("a batch begins at its first draw", "draw.h", "const int from = at < 0 ? (int)-at : 0, end = at + per_batch", "const int from = 0, end = at + per_batch"),
     Spoilt("a sum that leaves int64 wraps", "sum.h", "const int64_t left = ((total ^ x) & (total ^ noise)) >> 63;", "const int64_t left = 0 & noise;"),
@@ -264,7 +263,14 @@ SPOILT = [
     Spoilt("infinity is no reason to refuse", "dispatch.c", "finite &= __builtin_fabs(x) <= DBL_MAX;", "finite &= x == x;"),
     Spoilt("a float's infinity is no reason to refuse", "dispatch.c", "finite &= __builtin_fabsf(x) <= FLT_MAX;", "finite &= x == x;"),
     Spoilt("a value that is not finite is not refused", "sum.h", "return how.refuse && odd << 1 != 0;", "return 0;"),
-    Spoilt("a release that is refused says that it is done", "draw.h", "return job.refused ? DPF_NOT_FINITE : done;", "return job.refused ? n : done;"),
+    Spoilt("a release that is refused says that it is done", "draw.h", "return job.refused ? DPF_NOT_FINITE :", "return job.refused ? n :"),
+    # what level 0 leaves, one by one
+    Spoilt("a refined draw is the next integer", "refine.h", "sum_up_one(job->how, value, lo, hi, out_at(job, at));", "sum_up_one(job->how, value, lo + 1, hi, out_at(job, at));"),
+    Spoilt("a refined draw of a table is another", "refine.h", "job->noise[at] = (int16_t)lo;", "job->noise[at] = (int16_t)(lo + 1);"),
+    Spoilt("noise alone: the undecided is 0", "refine.h", "left ? DPF_UNDECIDED_LIMB : hi}", "left ? 0 : hi}"),
+    Spoilt("noise alone: all are undecided", "refine.h", "{left ? 0 : lo, left ? DPF_UNDECIDED_LIMB : hi}", "{0, DPF_UNDECIDED_LIMB}"),
+    Spoilt("noise alone: an undecided one has a lower limb", "refine.h", "{left ? 0 : lo,", "{left ? 1 : lo,"),
+    Spoilt("noise alone: it is decided exactly", "refine.h", "    if (job->how->kind == DPF_NOISE)\n        memcpy(out_at", "    if (job->how->kind == DPF_NOISE && !left)\n        memcpy(out_at"),
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -22,7 +23,7 @@ from dpfast.noise.kernels import nominate
 from dpfast.noise.mechanisms import equals, selection
 from dpfast.noise.mechanisms.real import RealMechanism
 from dpfast.noise.release import blocks as sealed_blocks
-from dpfast.noise.release import engine, seal
+from dpfast.noise.release import digits, engine, seal
 from dpfast.noise.release.arrays import Job, clamps, prepare_real
 from dpfast.privacy import exact, guarantee
 from dpfast.privacy.inputs import Inputs
@@ -125,6 +126,11 @@ def reader(mechanism: Any, key: StreamKey) -> exact.Read:
     return mechanism._reader(key, mechanism._constant_work_plan.width)
 
 
+def reader_of(key: StreamKey, width: int) -> exact.Read:
+    """The same, where words of level 0 have so many digits."""
+    return digits.reader(key, width)
+
+
 def accepted(law: Any, read: exact.Read, i: int, proposed: int) -> bool:
     """Whether the discrete Gaussian law takes this first proposal of draw i."""
     return law._accepted(read, i, proposed, 0)
@@ -201,20 +207,6 @@ def stopped_after(pieces: int, failure: BaseException | None = None) -> Iterator
         yield
 
 
-@contextmanager
-def left_to_python() -> Iterator[list[int]]:
-    """How many draws C leaves undecided, each time."""
-    finish, found = engine.finish_draws, list[int]()
-
-    def watched(job: Any, exact_: Any, undecided: list[Any], *places: Any) -> None:
-        found.append(len(undecided))
-        finish(job, exact_, undecided, *places)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "finish_draws", watched)
-        yield found
-
-
 # ------------------------------------------------------------------ tiers of C on planted digits
 
 PLANTED = np.dtype([("digits", np.uint64, 4), ("offset", np.float64), ("negative", np.int32), ("sine", np.int32)])
@@ -229,6 +221,28 @@ def tier(plan: Plan, name: int, bits: int, planted: np.ndarray, isa: int) -> tup
     words = ffi.from_buffer("dpf_u128[]", found)
     _native.lib.dpf_tier(isa, plan._plan, name, bits, n, rows, words, ffi.from_buffer("uint8_t[]", decided))
     return found, decided.astype(bool)
+
+
+def _exact_digits(words: Sequence[exact.Digits]) -> Any:
+    """Raw digits of words, as C takes them."""
+    made = _native.ffi.new("dpf_digits[]", len(words))
+    for to, word in zip(made, words, strict=True):
+        to.prefix, to.bits = [word.prefix >> 64 * limb & (2**64 - 1) for limb in range(15)], word.bits
+    return made
+
+
+def exactly(plan: Plan, words: Sequence[exact.Digits], offset: float = 0.0, *, sine: bool = False) -> int | None:
+    """The exact tier in C alone: the outcome by these raw digits of a word, or of a pair's two, or None."""
+    found = _native.ffi.new("dpf_u128 *")
+    if not _native.lib.dpf_exact_planted(plan._plan, _exact_digits(words), offset, sine, found):
+        return None
+    value = (found.hi << 64) + found.lo
+    return value - 2**128 if value >= 2**127 else value
+
+
+def exactly_accepts(plan: Plan, k: int, word: exact.Digits) -> bool | None:
+    """Whether it accepts a proposal by these digits of V, or None."""
+    return {1: True, -1: False, 0: None}[_native.lib.dpf_exact_acceptance(plan._plan, k, _exact_digits([word]))]
 
 
 class Cells:
@@ -267,9 +281,9 @@ accept_below, rejects, candidates = (
 
 def narrow_margins(mechanism: Any, room: float) -> None:
     """C decides as little as these margins allow, and the exact tier the rest."""
-    for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
+    for plan in {mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan}:  # which may be one
         plan.margin = plan.margin32 = plan.float_margin = plan.extended_margin = plan.double_double_margin = room
-        plan.logarithm.wide_cell += 200
+        plan.logarithm.wide_cell += 200 if room < 0 else 60  # at the largest scales it leaves one in 50
 
 
 def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], Any], Sequence[int]]:
@@ -279,24 +293,10 @@ def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], An
     how, count, out = ffi.new("dpf_release *"), ffi.new("int64_t[]", 1), ffi.new("int64_t[]", 1)
     how.plan, how.key, how.isa, how.constant_work = plan._plan, at, isa, 1
     how.kind, how.limbs, how.lower, how.upper = lib.DPF_INT64, 1, (2**63, 2**64 - 1), (2**63 - 1, 0)
-    room, undecided = ffi.new("dpf_undecided[]", 1), ffi.new("int64_t *")
-    return partial(lib.dpf_entropy, at, 32), partial(lib.dpf_add, how, 0, 1, count, out, room, undecided), out
+    return partial(lib.dpf_entropy, at, 32), partial(lib.dpf_add, how, 0, 1, count, out), out
 
 
 # ------------------------------------------------------------------ keys
-
-
-def key_behind(mechanism: Any, n: int) -> tuple[bytes, int]:
-    """The key's memory after a fresh release of n zeros in C, and how many draws were undecided."""
-    ffi, zeros = _native.ffi, np.zeros(n, np.int64)
-    plan, limits = constant_work_plan(mechanism), (-(2**63), 2**63 - 1)
-    how = _native.Release(
-        _native.release_bytes(plan.address, zeros.dtype, limits, limbs=1, constant_work=1), zeros.dtype
-    )._how
-    key, room, count = ffi.new("uint8_t[32]"), ffi.new("dpf_undecided[]", n), ffi.new("int64_t *")
-    at = ffi.from_buffer(zeros)
-    assert _native.lib.dpf_add_fresh(how, key, n, at, at, room, count) == n
-    return bytes(ffi.buffer(key)), count[0]
 
 
 def bytes_of(key: StreamKey) -> bytes:
@@ -391,21 +391,21 @@ class Asked:
 
 
 def added(
-    counts: np.ndarray, out: np.ndarray, *, plan: Plan, key: StreamKey, decide: Callable[[int], int], start: int = 0,
+    counts: np.ndarray, out: np.ndarray, *, plan: Plan, key: StreamKey, start: int = 0,
     lower: int | None = None, upper: int | None = None, narrow: bool = True, constant_work: bool = False,
     threads: int | None = 1,
 ) -> None:  # fmt: skip
-    """This plan's draws added to counts, clamped to type and bounds; decide: the undecided."""
+    """This plan's draws added to counts, clamped to type and bounds."""
     job = Job(counts, out, *clamps(out.dtype, lower, upper))
-    engine.run(job, engine.Draws(plan.address, narrow, key, start, constant_work, decide), threads)
+    engine.run(job, engine.Draws(plan.address, narrow, key, start, constant_work), threads)
 
 
 def added_small(
-    plan: Plan, counts: np.ndarray, out: np.ndarray, decide: Callable[[StreamKey, int], int],
+    plan: Plan, counts: np.ndarray, out: np.ndarray,
     lower: int = -(2**63), upper: int = 2**63 - 1,
 ) -> None:  # fmt: skip
     """A small call, for which C draws the key."""
-    assert engine.run_small(Job(counts, out, lower, upper), plan, decide)
+    assert engine.run_small(Job(counts, out, lower, upper), plan)
 
 
 def decided(mechanism: Any, key: StreamKey, i: int) -> int:
@@ -422,14 +422,32 @@ def drawn(
     chosen, usual = mechanism._plan(n, constant_time=False)
     constant_work, plan = chosen if constant_work is None else constant_work, usual if plan is None else plan
     added(
-        zeros, zeros, plan=plan, narrow=mechanism._narrow, key=key, start=start, constant_work=constant_work, decide=lambda i: decided(mechanism, key, i), threads=threads,
+        zeros, zeros, plan=plan, narrow=mechanism._narrow, key=key, start=start, constant_work=constant_work, threads=threads,
     )  # fmt: skip
     return zeros
 
 
+def steps_at(law: Any, read: exact.Read, i: int, place: Fraction) -> int:
+    """Where on the grid draw i takes a place, in steps."""
+    return law.draw(read, i, place)
+
+
 def exact_result(mechanism: RealMechanism, read: exact.Read, i: int, job: Any, value: float) -> float:
-    """What the exact tier makes of one value."""
-    return mechanism._result(mechanism._law_at(read, i, job, value), job)
+    """What the law in intervals makes of one value: a grid point, rounded once to nearest even."""
+    if not math.isfinite(value):
+        value = 0.0 if job.missing is None else job.missing
+    value, grid = min(max(value, job.least), job.greatest), Fraction(2) ** mechanism._exponent
+    steps = steps_at(mechanism._law, read, i, Fraction(value) / grid)
+    total, (digits, least) = steps * grid, (24, -149) if job.out.dtype == np.float32 else (53, -1074)
+    size = total.numerator.bit_length() - total.denominator.bit_length() if steps else 0
+    unit = Fraction(2) ** max(size - digits, least)
+    if abs(total) >= unit * 2**digits:
+        unit *= 2
+    try:
+        near = float(round(total / unit) * unit)
+    except OverflowError:
+        near = math.inf if steps > 0 else -math.inf
+    return min(max(near, job.lower), job.upper) + 0.0
 
 
 def noised(
@@ -440,27 +458,19 @@ def noised(
     job = prepare_real(values, public=public, exponent=mechanism._exponent, bound=mechanism._bound, **options)
     chosen, plan = mechanism._plan(job.counts.size, constant_time=False)
     stream = StreamKey(key)
-    read = mechanism._reader(stream, plan.width)
-
-    def decide(i: int, value: float) -> float:
-        return exact_result(mechanism, read, i, job, value)
-
     constant_work = chosen if constant_work is None else constant_work
-    engine.run(job, engine.Draws(plan.address, mechanism._narrow, stream, first, constant_work, decide), threads)
+    engine.run(job, engine.Draws(plan.address, mechanism._narrow, stream, first, constant_work), threads)
     return job.out
 
 
 def release_of_zeros(mechanism: Any, out: np.ndarray, key: StreamKey, *, constant_work: bool) -> Callable[[], None]:
     """What releases zeros into `out` from where the key has been drawn."""
     zeros, plan = out.copy(), constant_work_plan(mechanism) if constant_work else bulk_plan(mechanism)
-    read = reader(mechanism, key)
     if isinstance(mechanism, RealMechanism):
         job: Any = prepare_real(zeros, out, exponent=mechanism._exponent)
-        decide = lambda i, value: exact_result(mechanism, read, i, job, value)  # noqa: E731
     else:
         job = Job(zeros, out, *clamps(out.dtype, None, None))
-        decide = lambda i: mechanism._law.draw(read, i)  # noqa: E731
-    draws = engine.Draws(plan.address, mechanism._narrow, key, 0, constant_work, decide)
+    draws = engine.Draws(plan.address, mechanism._narrow, key, 0, constant_work)
     return lambda: engine.run(job, draws, 1)
 
 
@@ -495,7 +505,7 @@ def own_plans(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:
-    """Another `constants`, `decide`, `law_at` or `plan` of a class, not shared among equals."""
+    """Another `constants` or `plan` of a class, not shared among equals."""
     own_plans(monkeypatch)
     monkeypatch.setattr(owner, f"_{what}", value)
 

@@ -276,7 +276,7 @@ def table(word: int) -> int:
 
 
 def draw(row: Row, i: int, begin: Fraction) -> int | None:
-    """Draw i by the table, if it decides, else by the exact tier; None if C gives up."""
+    """Draw i by the table, if it decides, else by the exact tier; None if a spoilt plan leaves it open."""
     mechanism, at = row.mechanism, row.start + i
     width = int(mechanism._constant_work_plan.width)
     read = mechanism._reader(_native.StreamKey(SECRET), width)
@@ -308,16 +308,16 @@ def accepts(row: Row, k: int, w: int) -> int:
     return int(w > most * (1 + few) * 2**64) - int(w + 1 < least * (1 - few) * 2**64)
 
 
-def result(row: Row, i: int) -> int | None:
-    """What is stored for value i, as an integer of its size; None if C gives up."""
+def result(row: Row, i: int) -> int:
+    """What is stored for value i, as an integer of its size."""
     how, kind = row.how, row.how["kind"]
     if kind == NOISE:
         found = draw(row, i, Fraction(offset(i)))
-        return None if found is None else found % 2**128
+        return 2**127 if found is None else found % 2**128  # left undecided
     if kind in INTEGER_ENDS:
         found = draw(row, i, Fraction(0))
         if found is None:
-            return None
+            raise ArithmeticError(f"{row.what}: draw {i} needs the exact tier")
         return min(max(integer_value(row, i) + found, how["limits"][0]), how["limits"][1]) % 2 ** BITS[kind]
     value = real_value(row, i)
     value = min(max(value if math.isfinite(value) else how["missing"], how["least"]), how["greatest"])
@@ -325,7 +325,7 @@ def result(row: Row, i: int) -> int | None:
     point = round(steps) if abs(steps) < 2**52 else steps
     found = draw(row, i, Fraction(steps - point))
     if found is None:
-        return None
+        raise ArithmeticError(f"{row.what}: draw {i} needs the exact tier")
     total = Fraction(how["granularity"]) * (point + found)
     total = min(max(total, Fraction(how["real_lower"])), Fraction(how["real_upper"]))
     rounded = float(to_single(total) if how.get("single") else total) + 0.0
@@ -351,7 +351,7 @@ def words_of_release(row: Row) -> Iterator[int]:
     for i in range(row.n):
         found = result(row, i)
         for at in range(0, 128 if row.how["kind"] == NOISE else size, size):
-            yield unchanged if found is None else found >> at & (1 << size) - 1
+            yield found >> at & (1 << size) - 1
     yield from around
 
 

@@ -66,6 +66,18 @@ static double from(dpf_wide c) {
     return ((double)(uint64_t)(c >> 64) * 0x1p64 + (double)(uint64_t)c) * 0x1p-120;
 }
 
+/* The scale, a double t from 2^-60 on, as the exact tier reads it: in units of 2^-832. */
+static void set_scale(dpf_plan *plan, double t) {
+    int place = 64 * (DPF_EXACT_LIMBS - 2) - 120;
+    plan->t = t;
+    memset(plan->scale, 0, sizeof plan->scale);
+    for (t *= 0x1p120; t >= 0x1p64; t *= 0.5)
+        place++;
+    plan->scale[place / 64] = (uint64_t)t << place % 64;
+    if (place % 64 > 0)
+        plan->scale[place / 64 + 1] = (uint64_t)t >> (64 - place % 64);
+}
+
 /* A plan as noise/mechanisms/discrete_laplace.py or laplace.py makes it; the scale is a double. */
 static dpf_plan exponential(int law, int at, int16_t *table) {
     const double t = scales[at].t, relative_error = law == LAPLACE ? 0x6p-52 : 0x5p-52;
@@ -86,7 +98,7 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
                                                          : DPF_INTEGER;
     plan.extended_margin = 0.5 - 0x1p-35;
     plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
-    plan.t = t;
+    set_scale(&plan, t);
     plan.logarithm.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
     plan.margin = 0.5 - relative_error * (t + 2.0);
     plan.relative_error = relative_error;
@@ -127,7 +139,7 @@ static dpf_plan normal(int law, double t) {
     plan.constant_work = t <= 0x1p16 ? DPF_DOUBLE : short_words ? DPF_EXTENDED : DPF_DOUBLE_DOUBLE;
     plan.extended_margin = 0.5 - 0x1p-48;
     plan.normal.extended_error = 0x1p-53;
-    plan.t = t;
+    set_scale(&plan, t);
     plan.margin = 0.5 - 0x1p-50;
     plan.relative_error = 0x14p-52;
     plan.margin32 = plan.margin;
@@ -161,6 +173,7 @@ static dpf_plan searched(uint64_t *thresholds, int count, uint16_t *guide, int16
     plan.bulk = DPF_TABLE;
     plan.constant_work = DPF_DOUBLE;
     plan.search.steps = 1;
+    set_scale(&plan, 8.0); /* for the exact tier; no draw comes there */
     for (int i = 0; i < count; i++)
         thresholds[i] = i == 0 ? any() | (uint64_t)1 << 63 : thresholds[i - 1] - thresholds[i - 1] / 30 - 1;
     for (int i = 0; i <= 64 * 16; i++) {
@@ -376,39 +389,24 @@ static dpf_release release(int isa, const dpf_plan *plan, int constant_work, int
     return how;
 }
 
-/* All of a call, into rooms of exactly its size; which values are undecided, and how many. */
-static int64_t added(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, uint8_t *open) {
-    const size_t read = (size_t)dpf_size(how->kind), made = how->kind == DPF_NOISE ? 16 : read;
-    int64_t left = 0, done = 0;
-    memset(open, 0, (size_t)n);
-    while (done < n) {
-        const int64_t rest = n - done, most = rest < DPF_BLOCK ? rest : DPF_BLOCK;
-        dpf_undecided *undecided = room((size_t)most * sizeof *undecided);
-        int64_t count;
-        const int64_t more = dpf_add(how, start + (uint64_t)done, rest, (const char *)in + (size_t)done * read,
-                                     (char *)out + (size_t)done * made, undecided, &count);
-        holds(more > 0 && more <= rest && (more == rest || count > 0), "a call goes on");
-        holds(count >= 0 && count <= most && count <= more, "the undecided have room");
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t at = undecided[i].at;
-            holds(at >= 0 && at < more && !open[done + at], "an undecided value is one of these, once");
-            if (how->kind != DPF_NOISE && how->kind != DPF_FLOAT32 && in != out)
-                same(&undecided[i].value, (const char *)in + (size_t)(done + at) * read, read, "values as read");
-            open[done + at] = 1;
-        }
-        left += count;
-        done += more;
-        free(undecided);
-    }
-    return left;
+/* All of a call. */
+static void added(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
+    holds(dpf_add(how, start, n, in, out) == n, "a call is done");
+}
+
+/* Whether the call fails and leaves zeros alone. */
+static void fails(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, int64_t status) {
+    const char *const made = out;
+    holds(dpf_add(how, start, n, in, out) == status, "a call fails as it is to");
+    for (int64_t i = 0; i < n * dpf_size(how->kind); i++)
+        holds(made[i] == 0, "a call that has failed leaves zeros");
 }
 
 /* Values of a kind and noise: the same elsewhere and in place, past the caches or not, on every
- * instruction set; zeros where a draw waits. */
+ * instruction set. */
 static void sums(const dpf_plan *plan, uint64_t start, int64_t n, int kind, int limbs, int constant_work) {
     const size_t each = (size_t)dpf_size(kind), size = (size_t)n * each;
     char *in = room(size), *known = room(size), *out = room(size);
-    uint8_t *open = room((size_t)n), *known_open = room((size_t)n), zeros[8] = {0};
     for (int64_t i = 0; i < n; i++) {
         const int64_t whole = (int64_t)(any() % 2000) - (dpf_unsigned(kind) ? 0 : 1000); /* cut, if it is wider */
         const double real = (double)whole + somewhere();
@@ -424,69 +422,50 @@ static void sums(const dpf_plan *plan, uint64_t start, int64_t n, int kind, int 
                 memset(out, 0xa5, size);
                 if (in_place)
                     memcpy(out, in, size);
-                added(&how, start, n, in_place ? out : in, out, open);
-                if (first && !past && !in_place) {
+                added(&how, start, n, in_place ? out : in, out);
+                if (first && !past && !in_place)
                     memcpy(known, out, size);
-                    memcpy(known_open, open, (size_t)n);
-                }
-                for (int64_t i = 0; i < n; i++) {
-                    const size_t at = (size_t)i * each;
-                    if (open[i])
-                        same(out + at, zeros, each, "an open cell and zeros");
-                    else if (!known_open[i])
-                        same(out + at, known + at, each, "sums");
-                }
+                same(out, known, size, "sums");
             }
     if (is_real(plan) && n > 0) { /* a value that is not finite ends the call */
         const double nan = (double)__builtin_nan("");
         const float single = (float)nan;
         memcpy(in + size - each, kind == DPF_FLOAT32 ? (const void *)&single : &nan, each);
         const dpf_release how = release(dpf_best_isa(), plan, constant_work, kind, limbs);
-        dpf_undecided *undecided = room((size_t)(n < DPF_BLOCK ? n : DPF_BLOCK) * sizeof *undecided);
-        int64_t count, done = 0, more = 0;
-        while (more >= 0 && done < n) {
-            more = dpf_add(&how, start + (uint64_t)done, n - done, in + (size_t)done * each, out + (size_t)done * each,
-                           undecided, &count);
-            done += more;
-        }
-        holds(more == DPF_NOT_FINITE, "a value that is not finite is refused");
+        memset(out, 0xa5, size);
+        fails(&how, start, n, in, out, DPF_NOT_FINITE);
         holds(!dpf_all_finite(kind, n, in), "and seen");
-        free(undecided);
     }
     free(in);
     free(known);
     free(out);
-    free(open);
-    free(known_open);
 }
 
-/* Under a key of C's own: wiped, unless a draw is undecided. */
+/* Under a key of C's own. */
 static void fresh(const dpf_plan *plan) {
     enum { N = 300 };
     double *in = room(N * sizeof *in), *out = room(N * sizeof *out);
-    dpf_undecided *undecided = room(N * sizeof *undecided);
-    uint8_t *own = room(32), zeros[32] = {0};
-    int64_t count;
     memset(in, 0, N * sizeof *in);
     for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1)) {
         dpf_release how = release(isa, plan, 1, is_real(plan) ? DPF_FLOAT64 : DPF_INT64, plan->t <= 0x1p40 ? 1 : 2);
         how.key = NULL;
-        const int64_t done = dpf_add_fresh(&how, own, N, in, out, undecided, &count);
-        holds(done > 0 && (done == N || count > 0), "a fresh release");
-        holds((memcmp(own, zeros, sizeof zeros) == 0) == (count == 0), "its key is wiped");
+        holds(dpf_add_fresh(&how, N, in, out) == N, "a fresh release");
     }
     free(in);
     free(out);
-    free(undecided);
-    free(own);
+}
+
+/* Up to this scale one limb holds all draws that C decides early, or nearly all. */
+static double most_of_a_limb(const dpf_plan *plan) {
+    return is_real(plan) ? 0x1p44 : 0x1p54;
 }
 
 /* Draws by every path; where two paths decide, they agree, and few stay undecided. */
 static void draws(const dpf_plan *plan, uint64_t start, int64_t n) {
     const size_t size = (size_t)n * sizeof(int64_t);
-    int64_t *noise = room(2 * size), *sure_noise = room(2 * size), zeros[2] = {0};
+    int64_t *noise = room(2 * size), *sure_noise = room(2 * size);
     double *offset = room(size);
-    uint8_t *open = room((size_t)n), *sure = room((size_t)n);
+    uint8_t *sure = room((size_t)n);
     for (int64_t i = 0; i < n; i++)
         offset[i] = is_real(plan) ? somewhere() : 0.0;
     memset(sure, 0, (size_t)n);
@@ -495,15 +474,15 @@ static void draws(const dpf_plan *plan, uint64_t start, int64_t n) {
             for (int limbs = 1; limbs <= 2; limbs++) {
                 const dpf_release how = release(isa, plan, constant_work, DPF_NOISE, limbs);
                 memset(noise, 0xa5, 2 * size);
-                const int64_t left = added(&how, start, n, offset, noise, open);
+                int64_t left = 0;
+                added(&how, start, n, offset, noise);
                 const int ties =
                     is_real(plan) && plan->t < 0x1p-20; /* an offset of 1/2 then decides, by the sign of the noise */
-                const double most = is_real(plan) ? 0x1p44 : 0x1p54; /* up to this scale one limb holds all draws */
                 const int64_t few = plan->search.steps ? 4 + n / 32 : is_normal(plan) ? 4 + n / 64 : 1;
-                holds(left <= ((limbs == 2 || plan->t <= most) && !ties ? few : n), "few are open");
                 for (int64_t i = 0; i < n; i++) {
-                    if (open[i]) {
-                        same(&noise[2 * i], zeros, sizeof zeros, "an open draw and zeros");
+                    if (noise[2 * i + 1] == DPF_UNDECIDED_LIMB) {
+                        holds(noise[2 * i] == 0, "an open draw has a limb of zeros");
+                        left++;
                         continue;
                     }
                     if (sure[i])
@@ -511,18 +490,19 @@ static void draws(const dpf_plan *plan, uint64_t start, int64_t n) {
                     sure[i] = 1;
                     memcpy(&sure_noise[2 * i], &noise[2 * i], 2 * sizeof *noise);
                 }
+                holds(left <= ((limbs == 2 || plan->t <= most_of_a_limb(plan)) && !ties ? few : n), "few are open");
             }
     free(offset);
     free(noise);
     free(sure_noise);
-    free(open);
     free(sure);
 }
 
 static void all_sums(const dpf_plan *plan, uint64_t start, int64_t n) {
     static const int narrow[] = {DPF_INT32, DPF_UINT16, DPF_INT8};
     for (int constant_work = 0; constant_work < 2; constant_work++)
-        for (int limbs = 1; limbs <= 2; limbs++) {
+        for (int limbs = n > 2 && plan->t > most_of_a_limb(plan) ? 2 : 1; limbs <= 2;
+             limbs++) { /* else each is exact */
             sums(plan, start, n, is_real(plan) ? DPF_FLOAT64 : DPF_INT64, limbs, constant_work);
             if (!is_real(plan))
                 sums(plan, start, n, DPF_UINT64, limbs, constant_work);
@@ -531,6 +511,150 @@ static void all_sums(const dpf_plan *plan, uint64_t start, int64_t n) {
             for (int i = 0; !is_real(plan) && limbs == 1 && i < 3; i++)
                 sums(plan, start, n, narrow[i], limbs, constant_work);
         }
+}
+
+/* ---- the exact tier */
+
+/* What no tier but the exact one decides. */
+static dpf_plan blind(const dpf_plan *plan) {
+    dpf_plan made = *plan;
+    made.margin = made.margin32 = made.float_margin = made.extended_margin = made.double_double_margin = -1.0;
+    made.logarithm.wide_cell = 400;
+    made.bulk = made.constant_work = DPF_INTEGER;
+    made.table = NULL;
+    return made;
+}
+
+/* Any digits, or only zeros or ones; behind them zeros. */
+static dpf_digits digits_of(int kind, int bits) {
+    dpf_digits made;
+    memset(&made, 0, sizeof made);
+    made.bits = bits;
+    for (int i = 0; 64 * i < bits; i++) {
+        const int left = bits - 64 * i;
+        made.prefix[i] = (kind == 0 ? 0 : kind == 1 ? UINT64_MAX : any()) >> (left < 64 ? 64 - left : 0);
+    }
+    return made;
+}
+
+/* The first of them. */
+static dpf_digits first_of(const dpf_digits *digits, int bits) {
+    const int gone = digits->bits - bits, limbs = gone / 64, rest = gone % 64;
+    dpf_digits made;
+    memset(&made, 0, sizeof made);
+    made.bits = bits;
+    for (int i = 0; i + limbs < DPF_EXACT_LIMBS; i++) {
+        const uint64_t above = i + limbs + 1 < DPF_EXACT_LIMBS ? digits->prefix[i + limbs + 1] : 0;
+        made.prefix[i] = digits->prefix[i + limbs] >> rest | (rest > 0 ? above << (64 - rest) : 0);
+    }
+    return made;
+}
+
+/* Digits 64 at .. 64 at + 63 behind the first `skipped`, the first one highest. */
+static uint64_t word_of(const dpf_digits *digits, int skipped, int at) {
+    return first_of(digits, skipped + 64 * at + 64).prefix[0];
+}
+
+/* Planted digits: more of them decide what fewer do, and no tier decides else. */
+static void exact(const dpf_plan *plan) {
+    static const int lengths[] = {16, 17, 96, 129, 640, 704};
+    static const double offsets[] = {0.0, 0.5, -0.5, 0x1p-900, 0.3};
+    const int last = (int)(sizeof lengths / sizeof *lengths), flags = is_normal(plan) ? 3 : 1;
+    for (int kind = 0; kind < 7; kind++) {
+        const dpf_digits all[2] = {digits_of(kind, 704), digits_of(kind % 5, 704)};
+        const int sine = kind % 2, tier = is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER;
+        const double offset = is_real(plan) ? offsets[kind % 5] : 0.0;
+        dpf_u128 known = {0, 0}, found, early;
+        int is_known = 0;
+        uint8_t decided = 0;
+        for (int at = 0; at <= last; at++) {
+            const int bits = at < last ? lengths[at] : flags + 1 + (int)(any() % 600);
+            const dpf_digits digits[2] = {first_of(&all[0], bits), first_of(&all[1], bits)};
+            if (!dpf_exact_planted(plan, digits, offset, sine, &found)) {
+                holds(kind == 0 || bits < 640, "so many digits decide, but for zeros");
+                continue;
+            }
+            if (is_known)
+                same(&found, &known, sizeof known, "outcomes by fewer digits and by more");
+            known = found, is_known = 1;
+        }
+        if (plan->search.steps > 0)
+            continue;
+        /* A pair's words of level 0 have plan->width bits, and 64 of level 1 follow. */
+        const int width = plan->width;
+        const dpf_planted planted = {{is_normal(plan) ? first_of(&all[0], width).prefix[0] : word_of(&all[0], 1, 0),
+                                      word_of(&all[0], is_normal(plan) ? width : 1, is_normal(plan) ? 0 : 1),
+                                      first_of(&all[1], width).prefix[0], word_of(&all[1], width, 0)},
+                                     offset,
+                                     (int)(all[0].prefix[10] >> 63),
+                                     sine};
+        dpf_tier(dpf_best_isa(), plan, tier, is_normal(plan) ? 127 : 128, 1, &planted, &early, &decided);
+        if (!decided)
+            continue;
+        if (plan->law == DISCRETE_LAPLACE && planted.negative)
+            early = (dpf_u128){0 - early.lo, ~early.hi + (early.lo == 0)};
+        holds(is_known, "the exact tier decides what others do");
+        same(&early, &known, sizeof known, "the exact tier and the last but one");
+    }
+}
+
+/* Acceptance, by fewer digits and by more. */
+static void exact_acceptance(const dpf_plan *plan) {
+    static const int lengths[] = {2, 16, 80, 704};
+    static const int sigmas[] = {0, 1, -1, 9, -9};
+    for (int i = 0; i < 5; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            const int64_t k = (int64_t)(sigmas[i] * plan->t);
+            const dpf_digits all = digits_of(kind, 704);
+            int known = 0;
+            for (int at = 0; at < 4; at++) {
+                const dpf_digits v = first_of(&all, lengths[at]);
+                const int verdict = dpf_exact_acceptance(plan, k, &v);
+                holds(known == 0 || verdict == known, "more digits of V say what fewer say");
+                known = verdict;
+            }
+            holds(known == (kind == 0 || k == 0 ? 1 : kind == 1 ? -1 : known) && known != 0, "V decides");
+        }
+    holds(dpf_exact_acceptance(plan, INT64_MIN, &(dpf_digits){{0}, 64}) == 0, "none is accepted so far out");
+}
+
+/* A release of which all draws are exact is the same as one of which hardly any is. */
+static void exactly_added(const dpf_plan *plan) {
+    enum { N = 3 };
+    const dpf_plan none = blind(plan), *const plans[] = {plan, &none};
+    const int kind = is_real(plan) ? DPF_FLOAT64 : DPF_INT64;
+    double reals[N];
+    int64_t *in = room(N * sizeof *in), *out[2] = {room(N * sizeof *in), room(N * sizeof *in)};
+    for (int i = 0; i < N; i++)
+        reals[i] = somewhere() + i, in[i] = i;
+    if (is_real(plan))
+        memcpy(in, reals, sizeof reals);
+    for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
+        for (int constant_work = 0; constant_work < 2; constant_work++) {
+            dpf_release how = release(isa, plan, constant_work, kind, 2);
+            const uint64_t start = any() >> 2;
+            for (int of = 0; of < 2; of++) {
+                how.plan = plans[of];
+                added(&how, start, N, in, out[of]);
+            }
+            same(out[0], out[1], N * sizeof *in, "results by the exact tier alone");
+            how.kind = DPF_NOISE;
+            int64_t noise[2 * N];
+            dpf_add(&how, start, N, reals, noise);
+            for (int i = 0; i < N; i++)
+                holds(noise[2 * i] == 0 && (noise[2 * i + 1] == DPF_UNDECIDED_LIMB ||
+                                            (plan->law == DISCRETE_LAPLACE && noise[2 * i + 1] == 0)),
+                      "noise alone is left open, but for integers of 0");
+        }
+    if (plan->law == DISCRETE_GAUSSIAN) { /* a scale that has no proposals: nobody decides on them */
+        dpf_plan narrow = none;
+        set_scale(&narrow, 16.0);
+        const dpf_release how = release(dpf_best_isa(), &narrow, 1, kind, 2);
+        fails(&how, 0, N, in, out[0], DPF_OPEN);
+    }
+    free(in);
+    free(out[0]);
+    free(out[1]);
 }
 
 /* Under a host's mode of its own, which comes back after a call. */
@@ -547,6 +671,11 @@ static void law(const dpf_plan *plan) {
     static const uint64_t starts[] = {0, 1, 31, 255, 1000, 1024, ((uint64_t)1 << 32) - 7, (uint64_t)1 << 62};
     tiers(plan);
     fresh(plan);
+    exact(plan);
+    if (plan->search.steps == 0)
+        exactly_added(plan);
+    if (plan->law == DISCRETE_GAUSSIAN && plan->search.steps == 0)
+        exact_acceptance(plan);
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
         for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
             draws(plan, starts[s], lengths[l]);

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tiers
 from fresh import HOME, python
@@ -220,18 +219,18 @@ def adding(isa: int, room: Room) -> Iterator[Call]:
                 continue
             for constant_work, plan, start, n in plans(mechanism):
                 how = release(isa, room, plan, room(32, KEY), kind, limbs, constant_work)
-                yield [how, start, n, room(8 * n), room(16 * n), room(16 * n), room(8)], KEY
+                yield [how, start, n, room(8 * n), room(16 * n)], KEY
 
 
 def adding_fresh(isa: int, room: Room) -> Iterator[Call]:
-    """C keeps the key that it draws where a draw is undecided; nothing else says which it was."""
+    """Where getrandom gives KEY alone; a plan, and one of which only the exact tier decides."""
     for mechanism, kind in ((REALS["laplace"], lib.DPF_FLOAT64), (MECHANISMS["double32"], lib.DPF_INT64)):
-        plan = _native.Plan(mechanism.LAW, **tiers.constants(mechanism) | BLIND)
-        room.kept.append(plan)
-        for n in (1, 500):
-            key = room(32)
-            how = release(isa, room, plan.address, 0, kind, 1, 1)
-            yield [how, key, n, room(8 * n), room(8 * n), room(16 * n), room(8)], key
+        blind = _native.Plan(mechanism.LAW, **tiers.constants(mechanism) | BLIND)
+        for plan in (mechanism._constant_work_plan, blind):
+            room.kept.append(plan)
+            for n in (1, 20):
+                how = release(isa, room, plan.address, 0, kind, 1, 1)
+                yield [how, n, room(8 * n), room(8 * n)], KEY
 
 
 def key_stream(isa: int, room: Room) -> Iterator[Call]:
@@ -281,7 +280,6 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
     "dpf_block": lambda isa, room: iter([([room(32, KEY), 5, 6, room(64)], KEY)]),
     "dpf_blocks": lambda isa, room: iter([([isa, room(32, KEY), room(256), 6, room(2048)], KEY)]),
     "dpf_add": adding,
-    "dpf_add_fresh": adding_fresh,
     "dpf_key_stream": key_stream,
     "dpf_bits_free": lambda isa, room: iter([([mapped(KEY)], KEY)]),
     "dpf_bits_key": lambda isa, room: bits_key(room),
@@ -289,6 +287,7 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
     "dpf_next_uint32": generator,
     "dpf_next_double": generator,
 }
+FRESH = {"dpf_add_fresh"}  # draws its key, and wipes it: seen where getrandom is ours
 KEYLESS = {
     # No noise is drawn under the keys that choose rows, and the bound holds for public ones.
     "dpf_bounded_counts",
@@ -305,6 +304,8 @@ KEYLESS = {
     "dpf_law_name",
     "dpf_isa_runs",
     "dpf_tier",
+    "dpf_exact_acceptance",
+    "dpf_exact_planted",
     "dpf_enter",
     "dpf_leave",
     "dpf_bits_new",
@@ -359,7 +360,7 @@ def several(words: int) -> bool:
 def test_every_function_is_looked_at() -> None:
     """A function in dpf_abi.h is scanned here, or is said to see no key."""
     functions = {name for name in dir(lib) if name.startswith("dpf_") and callable(getattr(lib, name))}
-    assert functions == set(SCANNED) | KEYLESS
+    assert functions == set(SCANNED) | FRESH | KEYLESS
     assert not set(SCANNED) & KEYLESS
 
 
@@ -390,7 +391,7 @@ def test_no_word_is_left_in_a_worker_thread(probe, isa) -> None:
     found: dict[tuple[str, int], int] = {}
 
     def work() -> None:
-        for name in ("dpf_add", "dpf_add_fresh", "dpf_key_stream", "dpf_next_uint64"):
+        for name in ("dpf_add", "dpf_key_stream", "dpf_next_uint64"):
             found.update(leaks(probe, name, isa))
 
     worker = threading.Thread(target=work)
@@ -422,38 +423,6 @@ def test_what_registers_held_before_is_not_counted(probe) -> None:
     assert probe.after(call, arguments, words, mask, n) == 0
 
 
-@pytest.mark.parametrize("isa", ISAS)
-def test_no_word_is_left_in_the_frame_of_a_small_release(probe, isa) -> None:
-    """Nor by C's call for few values, in whose frame the key waits while Python finishes draws.
-
-    It is looked at where it returns: what Python does next may overwrite this frame, or may not.
-    """
-    mechanism, room, values = DiscreteLaplace(1, 10**6), Room(), np.zeros(8, np.int64)
-    plan = _native.Plan(mechanism.LAW, **tiers.constants(mechanism) | BLIND)
-    how = ctypes.string_at(release(isa, room, plan.address, 0, lib.DPF_INT64, 1, 1), ffi.sizeof("dpf_release"))
-    method = ctypes.cast(int(ffi.cast("intptr_t", lib.dpf_small())), ctypes.POINTER(ctypes.c_void_p))
-    after = ctypes.PyDLL(probe._name).after  # which keeps the interpreter's lock
-    after.restype = ctypes.c_int64
-
-    def left() -> int:
-        words = ctypes.create_string_buffer(32)
-
-        def finish(_values: object, _out: object, key: int, *_left: int) -> None:
-            at = ffi.cast("uint8_t *", key)
-            for i in range(32):
-                words[i] = 255 - at[i]
-
-        given = (ctypes.py_object * 4)(finish, (values.dtype, how, plan), values, None)
-        arguments = (ctypes.c_int64 * 12)(id(_native.small.__self__), ctypes.addressof(given), 4)
-        found = after(ctypes.c_void_p(method[1]), arguments, words, ctypes.c_uint32(2**32 - 1), ctypes.c_int64(8))
-        assert words.raw != bytes(32)
-        return int(found)
-
-    first = left()
-    assert not several(first)
-    assert not (first and left())  # the second is under another key, as in `leaks`
-
-
 # ------------------------------------------------------------------ how deep
 
 MARGIN = 512  # bytes, for what the compiler does not count: alignment of frames, and a library's own
@@ -462,6 +431,7 @@ CIPHER = re.compile(r"(one_block|blocks|few_blocks|group_meanwhile)\b")  # whose
 # Who calls through the table of an instruction set, and which of its functions.
 THROUGH_TABLES = {
     "discrete_gaussian_add": r"\w+_level0",
+    **dict.fromkeys(("dpf_exact", "dpf_exact_planted"), r"dpf_exact_(discrete_)?(laplace|gaussian)"),
     **dict.fromkeys(("dpf_add", "dpf_add_fresh"), r"\w+_add"),
     "dpf_tier": r"\w+_tier",
     "dpf_blocks": "blocks",
@@ -500,7 +470,7 @@ def graph(folder: Path) -> Graph:
             found = {
                 name
                 for name in sizes
-                if re.search("isa_|arrow", name) and re.fullmatch(wanted, name.split(":")[-1].split(".")[0])
+                if re.search("isa_|arrow|^dpf_exact", name) and re.fullmatch(wanted, name.split(":")[-1].split(".")[0])
             }
             assert len(found) >= 3
             called.update(found)
@@ -522,6 +492,13 @@ def chain(found: Graph, function: str, above: tuple[str, ...] = ()) -> int | Non
     return deepest
 
 
+def deepest(found: Graph, function: str) -> int:
+    """The most stack that a function and all that it calls take, what overwrites it left aside."""
+    sizes, calls = found
+    called = [callee for callee in calls.get(function, set()) if "scrub" not in callee]
+    return sizes.get(function, 0) + max((8 + deepest(found, callee) for callee in called), default=0)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="GCC alone says how much stack a call takes")
 def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
@@ -534,7 +511,10 @@ def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
     assert len(scrubbing) >= 6
     for name, scrubs in scrubbing.items():
         depth, needed = max(sizes[scrub] for scrub in scrubs), chain(found, name) or 0
-        assert needed + MARGIN <= depth <= MOST, f"{name}: {needed} bytes below it, {depth} overwritten"
+        most = MOST
+        if name == "dpf_exact":  # what the laws leave there are digits and draws
+            needed, most = deepest(found, name) - sizes[name], 3 * MOST
+        assert needed + MARGIN <= depth <= most, f"{name}: {needed} bytes below it, {depth} overwritten"
     for name in set(dir(lib)) & set(calls):
         assert name in scrubbing or chain(found, name) is None, f"{name} calls the cipher and does not overwrite"
 
@@ -655,6 +635,56 @@ def test_no_word_is_left_by_a_release(probe, isa, tmp_path) -> None:
         looked, helpers, left = output.split(maxsplit=2)
         assert int(looked) == 15 + 13 + 1
         assert int(helpers) == 2
+        if left.strip() == "{}":
+            return
+    raise AssertionError(left)
+
+
+DRAWN = """
+    import ctypes, sys
+    sys.path[:0] = sys.argv[4:]
+    import numpy as np
+    import test_key_on_stack as known
+    from dpfast._native import ffi, lib, small
+
+    tool, isa, room = ctypes.CDLL(sys.argv[2]), int(sys.argv[3]), known.Room()
+    probe, keeping = ctypes.CDLL(sys.argv[1]), ctypes.PyDLL(sys.argv[1])  # the latter keeps the interpreter's lock
+    probe.after.restype = keeping.after.restype = ctypes.c_int64
+    planted, found = ctypes.c_int.in_dll(tool, "planted"), {}
+    function = int(ffi.cast("intptr_t", ffi.addressof(lib, "dpf_add_fresh")))
+    for i, call in enumerate(known.adding_fresh(isa, room)):
+        planted.value = 1
+        found[f"dpf_add_fresh {i}"] = known.on_stack(probe, function, call)
+        planted.value = 0
+        is_drawn = bytes(ffi.buffer(ffi.cast("char *", call[0][3]), 8)) != bytes(8)
+        assert is_drawn or i >= 4  # counts are clamped to 0 here
+
+    mechanism, values = known.MECHANISMS["double32"], np.zeros(8, np.int64)
+    plan = mechanism._constant_work_plan
+    how = ctypes.string_at(known.release(isa, room, plan.address, 0, lib.DPF_INT64, 1, 1), ffi.sizeof("dpf_release"))
+    method = ctypes.cast(int(ffi.cast("intptr_t", lib.dpf_small())), ctypes.POINTER(ctypes.c_void_p))
+    given = (ctypes.py_object * 4)(print, (values.dtype, how, plan), values, None)
+    arguments = (ctypes.c_int64 * 12)(id(small.__self__), ctypes.addressof(given), 4)
+    words = ctypes.create_string_buffer(known.masked(known.KEY), 32)
+    planted.value = 1
+    found["a small release"] = keeping.after(
+        ctypes.c_void_p(method[1]), arguments, words, ctypes.c_uint32(2**32 - 1), ctypes.c_int64(8)
+    )
+    planted.value = 0
+    print(len(found), {name: n for name, n in found.items() if n})
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
+@pytest.mark.parametrize("isa", ISAS)
+def test_no_word_is_left_of_a_key_that_c_draws(probe, isa, tmp_path) -> None:
+    """In C's own frames and registers, and in those of its call for few values."""
+    library, here = compiled(tmp_path, "known", GETRANDOM), Path(__file__).parent
+    preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
+    for _ in range(2):  # as above
+        output = python(DRAWN, probe._name, library, isa, here, here.parent, LD_PRELOAD=preload)
+        looked, left = output.split(maxsplit=1)
+        assert int(looked) == 9
         if left.strip() == "{}":
             return
     raise AssertionError(left)

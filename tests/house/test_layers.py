@@ -158,6 +158,7 @@ C_FILES = {
     "chacha.c",
     "dispatch.c",
     "entropy.c",
+    "exact.c",
     "rows.c",
     "self_check.c",
 }  # and isa_<name>.c

@@ -331,12 +331,10 @@ def test_undecided_draws_of_a_turned_array(kind: Kind, layout: str) -> None:
         view = layouts(kind.some(shape, kind.wide))[layout]
         out = layouts(np.zeros(shape, kind.wide))[layout]
         expected = kind._replace(mech=mechanism).expected(view, out)
-        tiers.narrow_margins(mechanism, 0.49)
-        with tiers.left_to_python() as left:
-            assert equal(fixed(mechanism, view), expected)
-            fixed(mechanism, view, out=out)
+        tiers.narrow_margins(mechanism, 0.497)
+        assert equal(fixed(mechanism, view), expected)
+        fixed(mechanism, view, out=out)
         assert equal(out, expected)
-        assert sum(left) > 20
 
 
 @pytest.mark.parametrize("layout", sorted(FILLED))
@@ -414,7 +412,7 @@ def test_undecided_draws_in_pieces() -> None:
     """The exact tier finds a place in a piece, and adds to the value that C read there."""
     mechanism = DiscreteLaplace(1, 10**6)
     expected = fixed(mechanism, counts := some_counts((5001,)))
-    tiers.narrow_margins(mechanism, 0.49)
+    tiers.narrow_margins(mechanism, 0.497)
     out = np.zeros(3 * 5001, np.int64)[::-3]
     with tiers.small_pieces():
         fixed(mechanism, counts, out=out)

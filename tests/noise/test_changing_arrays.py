@@ -218,10 +218,7 @@ def noised(mechanism: Any, values: np.ndarray, *, constant_work: bool) -> np.nda
     if mechanism.INTEGERS:
         out, key = np.zeros_like(values), tiers.StreamKey(bytes(32))
         plan = tiers.constant_work_plan(mechanism) if constant_work else tiers.bulk_plan(mechanism)
-        tiers.added(
-            values, out, plan=plan, key=key, narrow=tiers.narrow(mechanism), constant_work=constant_work,
-            decide=lambda i: tiers.decided(mechanism, key, i),
-        )  # fmt: skip
+        tiers.added(values, out, plan=plan, key=key, narrow=tiers.narrow(mechanism), constant_work=constant_work)
         return out
     return tiers.noised(mechanism, values, bytes(32), constant_work=constant_work)
 
@@ -263,7 +260,7 @@ def test_a_second_thread_writes_the_values(name, constant_work) -> None:
     """
     given, dtype, contents = WRITTEN[name]
     mechanism, n, mixed = copy.copy(given), 3000, 0
-    tiers.narrow_margins(mechanism, 0.45)  # a tenth of the draws is left to the exact tier
+    tiers.narrow_margins(mechanism, 0.499)  # some draws are left to the exact tier
     right = [noised(mechanism, np.full(n, content, dtype), constant_work=constant_work) for content in contents]
     values = np.full(n, contents[0], dtype)
     with written(values, contents):
@@ -282,7 +279,7 @@ def test_a_second_thread_writes_what_is_not_finite(name, constant_work) -> None:
     """The release fails and leaves zeros, or nothing that is not finite was read."""
     given, dtype, (content, _) = WRITTEN[name]
     mechanism, n, outcomes = copy.copy(given), 3000, set()
-    tiers.narrow_margins(mechanism, 0.45)
+    tiers.narrow_margins(mechanism, 0.499)
     right = noised(mechanism, np.full(n, content, dtype), constant_work=constant_work)
     values = np.full(n, content, dtype)
     with written(values, (content, np.nan)):
@@ -297,42 +294,3 @@ def test_a_second_thread_writes_what_is_not_finite(name, constant_work) -> None:
                 assert np.array_equal(out, right)
                 outcomes.add("released")
     assert "refused" in outcomes
-
-
-@pytest.mark.parametrize(("name", "changed"), [("doubles", 10**15), ("laplace", 1e6 + 0.2), ("laplace", np.nan)])
-def test_an_undecided_value_counts_as_c_read_it(name, changed, monkeypatch) -> None:
-    """The exact tier adds to what C hands over, and never looks at the array again."""
-    mechanism, dtype, contents = WRITTEN[name]
-    mechanism = copy.copy(mechanism)
-    tiers.narrow_margins(mechanism, -1.0)
-    values = np.full(100, contents[0], dtype)
-    right = noised(mechanism, values, constant_work=True)
-    waited = 0
-
-    def change(call: Callable[..., Any], release: Any, *arguments: Any) -> Any:
-        nonlocal waited
-        values[:] = contents[0]
-        done, undecided = call(*arguments)
-        values[:] = changed
-        waited += len(undecided)
-        return done, undecided
-
-    tiers.around_c(monkeypatch, change)
-    assert np.array_equal(noised(mechanism, values, constant_work=True), right)
-    assert waited == 100
-
-
-def test_an_undecided_value_that_is_no_longer_finite_is_refused(monkeypatch) -> None:
-    """C reads it a second time: a release that refuses such values fails, and leaves zeros."""
-    mechanism, values, out = copy.copy(WRITTEN["laplace"][0]), np.ones(100), np.full(100, 777.0)
-    tiers.narrow_margins(mechanism, -1.0)
-    monkeypatch.setattr(tiers, "exact_result", lambda *_: pytest.fail("it was decided"))
-
-    def change(call: Callable[..., Any], release: Any, *arguments: Any) -> Any:
-        done, undecided = call(*arguments)
-        return done, [(at, np.nan) for at, _ in undecided]
-
-    tiers.around_c(monkeypatch, change)
-    with pytest.raises(ParameterError, match="finite"):
-        tiers.noised(mechanism, values, bytes(32), constant_work=True, out=out)
-    assert not out.any()

@@ -825,6 +825,7 @@ def test_plans_are_made_to_nearest(modes) -> None:
             found = _native.fields(plan._plan)
             for name in ("wide_t", "wide_c"):
                 found[name] = found[name].lo, found[name].hi
+            found["scale"] = tuple(found["scale"])
             return {name: value for name, value in found.items() if name not in ("table", "thresholds", "guide")}
 
         def mechanisms():

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from laws import fixed
 from layouts import FLOATS, same, some_values
 
-import dpfast
 from dpfast import (
     DiscreteLaplace,
     DTypeError,
@@ -33,7 +32,6 @@ from dpfast import (
     Snapping,
     UnusableValuesError,
 )
-from dpfast.privacy import exact
 
 SECRET = 91.25  # a value that no message may quote
 MECH = Laplace(1, 3, granularity=0.25)
@@ -396,23 +394,3 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
                     with pytest.raises(failure):
                         mech.release(values, out=out, threads=threads, missing=0, clamp=(-3, 3))
                 assert not out.any()
-
-
-def test_a_draw_that_no_tier_decides_zeroes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exact tier's own failure, too."""
-    constants = tiers.constants(MECH) | {"constant_work": tiers.INTEGER, "bulk": tiers.INTEGER, "wide_cell": 400}
-    blind = Laplace(1, 3, granularity=0.25)
-    tiers.plant(monkeypatch, Laplace, "constants", lambda self: constants)
-    drawn = []
-
-    def fails(self: object, *arguments: object) -> int:
-        drawn.append(1)
-        if len(drawn) > 20:
-            raise dpfast.DpfastError("the stream has no more digits for a draw")
-        return 0
-
-    monkeypatch.setattr(exact.laplace.Laplace, "draw", fails)
-    values = np.full(6000, SECRET)
-    with pytest.raises(dpfast.DpfastError, match="no more digits"):
-        blind.release(values, out=values)
-    assert not values.any()

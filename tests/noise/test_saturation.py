@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exact sum saturates, never the noise; undecided draws are added later by one rule."""
+"""The exact sum saturates, never the noise; so do sums with draws of the exact tier."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tiers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sums import Summing, summing
 
 from dpfast import DiscreteLaplace
+from dpfast.errors import DpfastError
+from dpfast.noise.mechanisms.gaussian import normal_constants
 from dpfast.noise.release.arrays import clamps
 
 DTYPES = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
@@ -75,7 +75,7 @@ def add(
     plan = tiers.constant_work_plan(mech) if constant_work else tiers.bulk_plan(mech)
     tiers.added(
         counts, out, plan=plan, narrow=tiers.narrow(mech), key=stream, start=start, constant_work=constant_work,
-        decide=lambda i: tiers.decided(mech, stream, i), threads=threads, **bounds,
+        threads=threads, **bounds,
     )  # fmt: skip
 
 
@@ -259,24 +259,22 @@ def test_a_small_world_whole() -> None:
         for lower, upper in ((None, None), (0, None), (-3, 100), (50, 50)):
             low, high = clamps(np.dtype(made), lower, upper)
             out = np.zeros(n, made)
-            tiers.added(counts, out, plan=plan, lower=lower, upper=upper, key=stream, decide=never_asked)
+            tiers.added(counts, out, plan=plan, lower=lower, upper=upper, key=stream)
             assert np.array_equal(out, np.clip(counts + draws, low, high).astype(made)), (given_, made, lower, upper)
 
 
-def never_asked(i: int) -> int:
-    raise AssertionError("C decided every draw")
+# ------------------------------------------------------------------ draws for the exact tier
 
-
-# ------------------------------------------------------------------ draws that C leaves undecided
+LARGE = 2**60  # a scale: one draw in 3,000 leaves int64, and one in 50 what one limb may hold
 
 
 def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = tiers.TABLE) -> tiers.Plan:
-    """A plan whose every tier declines: margins below nothing, integer cells wider than a unit."""
+    """A plan whose draws only the exact tier decides: no margin, cells of integers too wide."""
     if table is None and tier == tiers.TABLE:
         table = np.full(2**16, tiers.UNDECIDED, np.int16)
     return tiers.Plan(
         "discrete_laplace", table=table, width=width, bulk=tier, constant_work=max(tier, tiers.DOUBLE), t=1.0, offset=0.0, margin=-1.0, relative_error=0.0,
-        half_cell=np.inf, double_double_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123,
+        half_cell=np.inf, double_double_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123, scale=(LARGE if width > 16 else 100) << 832,
     )  # fmt: skip
 
 
@@ -300,10 +298,10 @@ by_way = pytest.mark.parametrize("way", WAYS)
 
 
 @cache
-def planted(i: int) -> int:
-    """Noise of all sizes, also beyond 128 bits, as a function of the draw's number."""
-    rng = random.Random(i)
-    return rng.choice((-1, 1)) * rng.getrandbits(rng.choice((1, 7, 31, 62, 63, 64, 66, 200)))
+def drawn(width: int, i: int) -> int:
+    """Draw i under SECRET by the law in intervals, of a plan with words of this width."""
+    mech = mechanism(LARGE if width > 16 else 100)
+    return tiers.law(mech).draw(tiers.reader_of(tiers.StreamKey(SECRET), width), i)
 
 
 @by_way
@@ -318,30 +316,31 @@ def test_a_plan_that_never_decides(way) -> None:
 
 @by_way
 @pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize(
-    ("given_", "made"),
-    [("i8", "i8"), ("i8", "u8"), ("u8", "i8"), ("u8", "u8"), ("i4", "u4"), (">u2", "u2"), *((d, d) for d in "iIhHbB")],
-)
-def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
-    """Every count gets count + exact(i), clamped as any integer; in place counts are kept."""
-    n, start = tiers.BLOCK + 77, 10**6
-    counts = at_the_ends(np.dtype(given_), n)
-    given_values = counts.tolist()
-    out = counts.view(made) if in_place else np.full(n, 77, made)
-    asked: list[int] = []
+def test_draws_of_the_exact_tier_are_added_exactly(way, in_place) -> None:
+    """Every count gets count + draw i, clamped as any integer; in place counts are kept."""
+    n, start = 6, 10**6 + 61  # beside the middle of a pair of registers
+    draws = [drawn(WAYS[way]()["plan"].width, start + i) for i in range(n)]
+    kinds = ("i8", "i8"), ("i8", "u8"), ("u8", "i8"), ("u8", "u8"), ("i4", "u4"), (">u2", "u2")
+    for given_, made in (*kinds, *((d, d) for d in "iIhHbB")):
+        for lower, upper in ((None, None), (3, 100)):
+            counts = at_the_ends(np.dtype(given_), n)
+            values, out = counts.tolist(), counts.view(made) if in_place else np.full(n, 77, made)
+            low, high = clamps(np.dtype(made), lower, upper)
+            tiers.added(counts, out, lower=lower, upper=upper, start=start, **WAYS[way]())
+            assert out.tolist() == [clamp(x + k, low, high) for x, k in zip(values, draws, strict=True)]
 
-    def exact(i: int) -> int:
-        asked.append(i)
-        return planted(i)
 
-    for lower, upper in ((None, None), (3, 100)):
-        counts[:] = given_values
-        asked.clear()
-        low, high = clamps(np.dtype(made), lower, upper)
-        tiers.added(counts, out, lower=lower, upper=upper, start=start,
-            decide=exact, **WAYS[way]())  # fmt: skip
-        assert out.tolist() == [clamp(x + planted(start + i), low, high) for i, x in enumerate(given_values)]
-        assert sorted(asked) == list(range(start, start + n))  # each once
+@pytest.mark.parametrize("kind", ["b", "B", "h", "H", "i", "I", "l", "L"])
+def test_large_draws_saturate(kind) -> None:
+    """At the largest scale one draw in 50 is beyond 2^62: 300, at both ends of each type."""
+    plan, n = undecidable(None, 64, tiers.INTEGER), 300
+    draws = [drawn(64, i) for i in range(n)]
+    counts = at_the_ends(np.dtype(kind), n)
+    assert sum(not -(2**62) < k < 2**62 for k in draws) > 1
+    out = np.zeros(n, kind)
+    tiers.added(counts, out, constant_work=True, **by(plan))
+    low, high = clamps(np.dtype(kind), None, None)
+    assert out.tolist() == [clamp(x + k, low, high) for x, k in zip(counts.tolist(), draws, strict=True)]
 
 
 @cache
@@ -355,7 +354,7 @@ def some_open() -> tuple[tiers.Plan, np.ndarray]:
     opened = [i for i, k in enumerate(draws) if k is None]
     assert 100 < len(opened) < 1000
     for i in opened:
-        draws[i] = planted(start + i)
+        draws[i] = drawn(16, start + i)
     sums = exact_sums(at_the_ends(np.dtype("i8"), len(draws)), draws)
     return plan, np.clip(sums, -(2**63), 2**63 - 1).astype(np.int64)
 
@@ -368,102 +367,22 @@ def test_some_open_draws_among_many(threads, step) -> None:
     counts = np.zeros(expected.size * step, np.int64)[::step]
     counts[:] = at_the_ends(np.dtype("i8"), expected.size)
     key = tiers.StreamKey(SECRET)
-    tiers.added(counts, counts, plan=plan, key=key, start=12345, decide=planted, threads=threads)
+    tiers.added(counts, counts, plan=plan, key=key, start=12345, threads=threads)
     assert np.array_equal(counts, expected)
-
-
-@given(
-    given_=st.sampled_from(DTYPES),
-    made=st.sampled_from(DTYPES),
-    way=st.sampled_from(sorted(WAYS)),
-    bounds=st.tuples(st.none() | st.integers(-(2**66), 2**66), st.none() | st.integers(-(2**66), 2**66)),
-    data=st.data(),
-)
-@settings(max_examples=200, deadline=None)
-def test_any_open_sum(given_, made, way, bounds, data) -> None:
-    """Random counts, noise, bounds, dtypes: a plain clamp, whichever tier was undecided."""
-    ends = np.iinfo(given_)
-    counts = data.draw(st.lists(st.integers(int(ends.min), int(ends.max)), min_size=1, max_size=20))
-    draws = data.draw(st.lists(st.integers(-(2**70), 2**70), min_size=len(counts), max_size=len(counts)))
-    low, high = clamps(made, None, None)
-    if None not in bounds:
-        bounds = min(bounds), max(bounds)
-    lower, upper = (
-        clamp(low if bounds[0] is None else bounds[0], low, high),
-        clamp(high if bounds[1] is None else bounds[1], low, high),
-    )
-    out = np.zeros(len(counts), made)
-    tiers.added(np.array(counts, given_), out, lower=lower, upper=upper, decide=draws.__getitem__, threads=None, **WAYS[way]())  # fmt: skip
-    assert out.tolist() == [clamp(x + k, lower, upper) for x, k in zip(counts, draws, strict=True)]
-
-
-def holds_zeros(out: np.ndarray, decided: np.ndarray, asked: int) -> None:
-    """What C has read, and nobody has decided, holds 0; the rest comes after, as it was."""
-    assert not decided[asked]
-    left = out[~decided] != 0
-    assert not left[: np.count_nonzero(~decided[: asked + 1])].any()
-    assert not (left[:-1] & ~left[1:]).any()
-
-
-@by_way
-@pytest.mark.parametrize("in_place", [False, True])
-def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
-    """Nobody who looks at out meanwhile sees a count without its noise."""
-    n = tiers.BLOCK + 500
-    counts = np.full(n, 999, np.int64)
-    out = counts if in_place else np.full(n, 777, np.int64)
-    decided = np.zeros(n, bool)
-
-    def exact(i: int) -> int:
-        holds_zeros(out, decided, i)
-        decided[i] = True
-        return 10**6
-
-    tiers.added(counts, out, decide=exact, **WAYS[way]())
-    assert decided.all()
-    assert (out == 10**6 + 999).all()
 
 
 # ---------------------------------------------------------- small calls, for which C draws the key
 
 
-def test_a_small_call_is_the_constant_work_one_under_its_key() -> None:
-    """Undecided or not: every cell is count + the draw of key and number, clamped."""
-    for scale in (1, 100, 10**6, 2**50):
-        mech = mechanism(scale)
-        fields = {**tiers.constants(mech), "constant_work": tiers.INTEGER}
-        bits = fields["width"] + 63
-        leaky = tiers.Plan("discrete_laplace", **{**fields, "wide_cell": bits + 56})  # cells an eighth wide and more
-        keys = set()
-
-        def exact(key: tiers.StreamKey, i: int, mech: DiscreteLaplace = mech, keys: set[bytes] = keys) -> int:
-            keys.add(tiers.bytes_of(key))
-            return tiers.decided(mech, key, i)
-
-        for n, low, high in ((500, -(2**63), 2**63 - 1), (4095, -7, 2**62)):
-            counts, out = at_the_ends(np.dtype("i8"), n), np.full(n, 77)
-            tiers.added_small(leaky, counts, out, exact, low, high)
-            draws = tiers.constant_work_plan(mech).fill(tiers.StreamKey(keys.pop()), 0, n, constant_work=True)
-            assert not keys
-            assert out.tolist() == [clamp(x + k, low, high) for x, k in zip(counts.tolist(), draws, strict=True)]
-
-
-@pytest.mark.parametrize("in_place", [False, True])
-def test_a_small_call_holds_zeros_until_it_is_decided(in_place) -> None:
-    """And each undecided cell gets its own exact draw."""
-    counts = np.full((20, 30), 999)
-    out = counts if in_place else np.full((20, 30), 777)
-    decided = np.zeros(600, bool)
-
-    def exact(key: tiers.StreamKey, i: int) -> int:
-        holds_zeros(out.reshape(-1), decided, i)
-        decided[i] = True
-        return planted(i)
-
-    plan = undecidable(None, 64, tiers.INTEGER)
-    tiers.added_small(plan, counts, out, exact)
-    assert out.reshape(-1).tolist() == [clamp(999 + planted(i), -(2**63), 2**63 - 1) for i in range(600)]
-    assert decided.all()
+def test_a_small_call_by_the_exact_tier_alone() -> None:
+    """Counts far apart get draws of their own, and saturate at bounds."""
+    plan = undecidable(None, 16, tiers.DOUBLE)
+    counts = np.arange(400).reshape(20, 20) * 10**6
+    found = counts.copy()
+    tiers.added_small(plan, counts, found)
+    assert 50 < np.abs(found - counts).mean() < 200  # 100 expected, its standard deviation 5
+    tiers.added_small(plan, counts - 2 * 10**8, found, 10, 11)
+    assert set(found.reshape(-1).tolist()) == {10, 11}
 
 
 # ------------------------------------------------------------------ failing closed
@@ -476,73 +395,53 @@ class Odd(BaseException):
 FAILURES = [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError, Odd]
 
 
-@by_way
-@pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_zeroes_out(way, failure) -> None:
-    """Whatever exact raises, at the first draw or late, comes through; no cell keeps a value."""
-    n = tiers.BLOCK + 500
-    for at, view in ((0, slice(None)), (tiers.BLOCK + 400, slice(None)), (3000, slice(None, None, 2))):
-        counts = np.full(n, 999, np.int64)
-        for out in (np.full(n, 777, np.int64), counts):
-            seen = [0]
-
-            def exact(i: int, seen: list[int] = seen, at: int = at) -> int:
-                seen[0] += 1
-                if seen[0] > at:
-                    raise failure
-                return 5
-
-            untouched = out[1::2].copy() if view.step else None
-            with pytest.raises(failure):
-                tiers.added(counts[view], out[view], decide=exact, **WAYS[way]())  # fmt: skip
-            assert not out[view].any()
-            if untouched is not None:
-                assert np.array_equal(out[1::2], untouched)
+def open_for_good() -> tiers.Plan:
+    """A discrete Gaussian whose acceptance no digit decides: its scale is too small for that."""
+    constants = normal_constants(Fraction(16), short=True)
+    blind = {name: -1.0 for name in constants if "margin" in name}
+    never = {"rejects": 1.0, "accept_below": 0, "candidates": 1}
+    return tiers.Plan("discrete_gaussian", **constants | blind | never)
 
 
-@pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("at", [0, 17, 599])
-def test_a_failure_in_a_small_call_zeroes_out(failure, at) -> None:
-    """In place, at the first undecided draw or at the last."""
-    counts = np.full((20, 30), 999)
-    seen = []
-
-    def exact(key: tiers.StreamKey, i: int) -> int:
-        seen.append(i)
-        if len(seen) > at:
-            raise failure
-        return 5
-
-    plan = undecidable(None, 64, tiers.INTEGER)
-    with pytest.raises(failure):
-        tiers.added_small(plan, counts, counts, exact)
-    assert not counts.any()
+@pytest.mark.parametrize("n", [7, 5000, 2**19 + 2**18])
+@pytest.mark.parametrize("constant_work", [False, True])
+def test_a_draw_that_all_digits_leave_open_zeroes_out(n, constant_work) -> None:
+    """In place and elsewhere, by one thread or two: no count and no sum is left."""
+    counts = np.full(n, 999, np.int64)
+    for out in (np.full(n, 777, np.int64), counts):
+        with pytest.raises(DpfastError, match="all digits of a draw leave it undecided, so nothing is released"):
+            tiers.added(
+                counts, out, plan=open_for_good(), key=tiers.StreamKey(SECRET), constant_work=constant_work, threads=2
+            )
+        assert not out.any()
+    few = np.full(9, 999)
+    with pytest.raises(DpfastError, match="leave it undecided"):
+        tiers.added_small(open_for_good(), few, few)
+    assert not few.any()
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("where", ["main", "other", "any"])
-def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where) -> None:
+def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where, monkeypatch) -> None:
     """In the calling thread or a helper: zeros, the failure comes through, no thread stays."""
-    table = np.zeros(2**16, np.int16)
-    table[:: 2**12] = tiers.UNDECIDED
-    plan = undecidable(table)
     n = 2**20 + 2**19
     counts = np.full(n * step, 999, np.int64)[::step]
     before, helped = _thread._count(), threading.Event()
 
-    def exact(i: int) -> int:
+    def fails(call: Callable[..., None], _: Any, *arguments: Any) -> None:
         helping = threading.get_ident() != MAIN.ident
         if helping:
             helped.set()
         elif where == "other":
             assert helped.wait(60)  # else the caller might do it all
+        call(*arguments)
         if where == "any" or helping == (where == "other"):
             raise failure
-        return 5
 
+    tiers.around_c(monkeypatch, fails)
     with pytest.raises(failure):
-        tiers.added(counts, counts, plan=plan, key=tiers.StreamKey(SECRET), decide=exact, threads=4)
+        add(100, counts, counts, 0, constant_work=False, threads=4)
     assert not counts.any()
     alone(before)
     assert not counts.any()
@@ -567,27 +466,25 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("presses", [1, 3])
-def test_ctrl_c_while_a_helper_still_works(presses) -> None:
+def test_ctrl_c_while_a_helper_still_works(presses, monkeypatch) -> None:
     """Interrupted after its own share, the caller waits for the helper, which would write later."""
-    table = np.zeros(2**16, np.int16)
-    table[:: 2**12] = tiers.UNDECIDED
-    plan = undecidable(table)
     counts = np.full(2**20, 999, np.int64)
     before, helped = _thread._count(), threading.Event()
 
-    def exact(i: int) -> int:
+    def slowly(call: Callable[..., None], _: Any, *arguments: Any) -> None:
         if threading.get_ident() == MAIN.ident:
             assert helped.wait(60)
         elif not helped.is_set():
             helped.set()
-            for _ in range(presses):
+            for _press in range(presses):
                 time.sleep(0.1)  # the caller's share takes a millisecond
                 os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.2)
-        return 5
+        call(*arguments)
 
+    tiers.around_c(monkeypatch, slowly)
     with pytest.raises(KeyboardInterrupt):
-        tiers.added(counts, counts, plan=plan, key=tiers.StreamKey(SECRET), decide=exact, threads=2)
+        add(100, counts, counts, 0, constant_work=False, threads=2)
     assert not counts.any()
     alone(before)
     assert not counts.any()

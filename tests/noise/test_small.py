@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tiers
 from fresh import python
-from layouts import FILLED, in_places, met
+from layouts import FILLED
 from layouts import layouts as laid
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
@@ -151,88 +151,46 @@ def test_options_are_kept(options: dict[str, Any], calls: list[bool]) -> None:
         assert found.max() <= options.get("upper", np.inf)
 
 
+def blind(monkeypatch: pytest.MonkeyPatch, mech: Any) -> Any:
+    """An equal mechanism of which only the exact tier decides a draw."""
+    constants = tiers.constants(mech)
+    margins = dict.fromkeys([name for name in constants if "margin" in name], -1.0)
+    tiers.plant(monkeypatch, type(mech), "constants", lambda _: constants | margins | {"wide_cell": 400})
+    return pickle.loads(pickle.dumps(mech))
+
+
 @pytest.mark.parametrize("given", [False, True], ids=["new", "in place"])
 @pytest.mark.parametrize(("mech", "dtype"), PLAIN[:1] + PLAIN[-4:], ids=lambda value: getattr(value, "NAME", value))
 def test_an_undecided_draw_is_finished_exactly(
     mech: Any, dtype: str, given: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the exact tier, from the key that C drew, which is wiped, as all is if that fails."""
-    constants = tiers.constants(mech)
-    blind = {name: constants[name] for name in constants if "margin" in name}
-    tiers.plant(
-        monkeypatch, type(mech), "constants", lambda _: constants | dict.fromkeys(blind, -1.0) | {"wide_cell": 400}
-    )
-    keys = tiers.keys_taken(monkeypatch)
-    blind_mech = pickle.loads(pickle.dumps(mech))
-    values = np.zeros(40, dtype)
-    found = blind_mech.release(values, out=values if given else None)
-    assert len(keys) == 1
-    assert tiers.bytes_of(keys[0]) == bytes(32)
-    assert len(np.unique(found)) > 1
-
-    def fails(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    tiers.plant(monkeypatch, type(mech), "decide", fails)
-    values = np.full(9, FAR, dtype)
-    with pytest.raises(KeyboardInterrupt):
-        blind_mech.release(values, out=values if given else None)
-    assert set(values.tolist()) == ({0} if given else {FAR})
+    """By the exact tier, draw by draw: the noise of 40 values differs, and each gets its own."""
+    values = np.arange(40).astype(dtype) * 2
+    found = blind(monkeypatch, mech).release(values.copy(), out=values if given else None)
+    noise = found - np.arange(40).astype(dtype) * 2
+    assert (found is values) == given
+    assert len(np.unique(noise)) > 3
+    assert np.abs(noise).max() < 60 * mech.stddev  # e^-60 and less
 
 
 @pytest.mark.parametrize("given", ["new", "out", "in place"])
 @pytest.mark.parametrize("layout", sorted(FILLED))
 @pytest.mark.parametrize("mech", [COUNTS[0], REALS[0]], ids=lambda value: value.NAME)
-def test_few_turned_values_meet_the_draws_in_memory_order(
+def test_few_turned_values_get_the_exact_tiers_draws_at_their_places(
     mech: Any, layout: str, given: str, calls: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one call into C; here the exact tier decides all of them, under the key that C drew."""
-    constants = tiers.constants(mech)
-    margins = dict.fromkeys([name for name in constants if "margin" in name], -1.0)
-    tiers.plant(monkeypatch, type(mech), "constants", lambda _: constants | margins | {"wide_cell": 400})
-    blind = pickle.loads(pickle.dumps(mech))
-    keys = tiers.secrets_taken(monkeypatch)
+    """In one call into C: each value far from the others, and its result near it."""
+    only_exact, apart = blind(monkeypatch, mech), int(60 * mech.stddev) + 1
     for shape in ((5, 8), (2, 1, 9), (17,)):
-        values = laid((np.arange(np.prod(shape)) * 3).reshape(shape).astype("l" if mech in COUNTS else "d"))[layout]
+        plain = (np.arange(np.prod(shape)) * 2 * apart).reshape(shape).astype("l" if mech in COUNTS else "d")
+        values = laid(plain)[layout]
         out = {"new": None, "out": laid(np.zeros(shape, values.dtype))[layout], "in place": values}[given]
-        order = met(values)
-        plain = values.reshape(-1)[order]
-        found = blind.release(values, out=out)
+        right = values.copy()
+        found = only_exact.release(values, out=out)
         assert calls.pop()
-        (key,) = keys
-        if mech in COUNTS:
-            drawn = plain + [tiers.decided(mech, tiers.StreamKey(key), i) for i in range(plain.size)]
-        else:
-            drawn = tiers.by_the_exact_tier(mech, plain, key)
         assert out is None or found is out
-        assert np.array_equal(found, in_places(drawn, order, shape))
-        keys.clear()
-
-
-def test_a_failure_before_python_finishes_leaves_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    """C has stored half of the results by then: they go, for the release has failed."""
-
-    def fails(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    mech = Laplace(1, 1)
-    constants = tiers.constants(mech) | {
-        "margin": 0.25,
-        "extended_margin": 0.25,
-        "double_double_margin": 0.25,
-        "wide_cell": 400,
-    }
-    tiers.plant(monkeypatch, Laplace, "constants", lambda _: constants)
-    tiers.plant(monkeypatch, Laplace, "finish", fails)
-    values = np.full(200, float(FAR))
-    with pytest.raises(KeyboardInterrupt):
-        pickle.loads(pickle.dumps(mech)).release(values, out=values)
-    assert not values.any()
-
-
-def test_c_wipes_the_key_that_it_drew() -> None:
-    """Unless a draw is undecided, which is next to never."""
-    assert tiers.key_behind(DiscreteLaplace(1, 10), 100) == (bytes(32), 0)
+        assert np.abs(found - right).max() < apart
+        assert len(np.unique(found - right)) > 3
 
 
 def test_values_that_are_not_finite_are_refused_and_stay() -> None:

@@ -84,7 +84,8 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     def _constants(self) -> dict[str, Any]:
         if self._law.inversion:
             found = search(self._law.thresholds())
-            return {"width": 16, "bulk": _native.TABLE, "constant_work": _native.DOUBLE, **found}
+            scale = normal_constants(self.sigma_squared, short=True)["scale"]
+            return {"width": 16, "bulk": _native.TABLE, "constant_work": _native.DOUBLE, "scale": scale, **found}
         constants = normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED)
         return {
             **constants,

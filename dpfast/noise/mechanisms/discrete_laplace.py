@@ -153,5 +153,9 @@ def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
 
 
 def wide_constants(scale: Fraction) -> dict[str, float]:
-    """What the integer tier wants of a scale."""
-    return {"wide_t": math.floor(scale * 2**67), "wide_cell": math.floor(scale).bit_length() + 60}
+    """What the integer and the exact tier want of a scale."""
+    return {
+        "scale": math.floor(scale * 2**832),
+        "wide_t": math.floor(scale * 2**67),
+        "wide_cell": math.floor(scale).bit_length() + 60,
+    }

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import _native
-from dpfast.errors import DpfastError, DTypeError, ParameterError
+from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.mechanisms.equals import shared_property
 from dpfast.noise.mechanisms.mechanism import Mechanism, Releasing
 from dpfast.noise.release.arrays import INT64_ENDS, Job, plain_array, prepare
@@ -135,19 +135,8 @@ class IntegerNoise(Mechanism):
         first: int,
         threads: int | None,
     ) -> None:
-        """Add noise to int64. Raises: DpfastError (a draw does not fit)."""
-
-        def decide(i: int) -> int:
-            draw = self._decide(plan.width, stream, i)
-            if not -(2**63) <= draw < 2**63:
-                raise DpfastError("a draw does not fit int64")
-            return draw
-
-        run(job, Draws(plan.address, self._narrow, stream, first, constant_work, decide), threads)
-
-    def _decide(self, width: int, stream: _native.StreamKey, i: int) -> int:
-        found: int = self._law.draw(self._reader(stream, width), i)
-        return found
+        """Add noise to int64."""
+        run(job, Draws(plan.address, self._narrow, stream, first, constant_work), threads)
 
 
 class IntegerMechanism(IntegerNoise, Releasing):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
@@ -21,7 +21,7 @@ from dpfast.noise.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_
 from dpfast.noise.release.blocks import Blocks
 from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.digits import reader
-from dpfast.noise.release.engine import SMALL, Draws, check_finite, finish_small, prepare_small, run, run_small
+from dpfast.noise.release.engine import SMALL, Draws, check_finite, prepare_small, run, run_small
 from dpfast.noise.release.layout import disjoint, memory_order, new_result
 from dpfast.noise.release.names import Names
 from dpfast.privacy.formatting import rounded
@@ -287,10 +287,6 @@ class Releasing(Mechanism, Payable):
                 "Sensitivity with as many"
             )
 
-    @abstractmethod
-    def _decide(self, width: int, stream: _native.StreamKey, *draw: Any) -> Any:
-        """A draw that C does not decide, by intervals."""
-
     def _inputs(self, clamp: object, missing: object) -> Inputs:
         """Raises: DTypeError, ParameterError."""
         if missing is None and clamp is None:
@@ -383,7 +379,7 @@ class Releasing(Mechanism, Payable):
         ):
             if values.dtype is LONG_LONG:
                 values = values.view(INT64)
-            found = _native.small(self._finish, self._small, values, out)
+            found = _native.small(_native.refuse, self._small, values, out)
             if found is None and values.size < SMALL and not values.flags.c_contiguous:
                 found = self._few_turned(values, out)
             if found is not None:
@@ -413,15 +409,9 @@ class Releasing(Mechanism, Payable):
         if type(made) is not np.ndarray:
             return None
         turned = memory_order(values, made)
-        if turned[0] is values or _native.small(self._finish, self._small, *turned) is None:
+        if turned[0] is values or _native.small(_native.refuse, self._small, *turned) is None:
             return None
         return made
-
-    @_native.own_mode()
-    def _finish(self, values: Any, out: Any, *left: int) -> None:
-        """Do what C leaves of a release of few plain values."""
-        plan = self._constant_work_plan
-        finish_small(self._job(values, out), plan, partial(self._decide, plan.width), *left)
 
     def _release(self, values: Any, charge: Callable[..., None] | None = None, /, **options: Any) -> Any:
         return self._steps(values, charge, Given(**options))
@@ -473,13 +463,12 @@ class Releasing(Mechanism, Payable):
 
     def _draw(self, job: Job | RealJob, constant_work: bool, plan: _native.Plan, threads: int | None) -> None:
         """Fill job.out with values plus noise of a fresh stream."""
-        if constant_work and self._narrow and run_small(job, plan, partial(self._decide, plan.width)):
+        if constant_work and self._narrow and run_small(job, plan):
             return
         stream = _native.StreamKey()
         try:
             stream.draw()
-            exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
-            run(job, Draws(plan.address, self._narrow, stream, 0, constant_work, exact), threads)
+            run(job, Draws(plan.address, self._narrow, stream, 0, constant_work), threads)
         finally:
             stream.wipe()
 
@@ -503,7 +492,6 @@ class Releasing(Mechanism, Payable):
             plan.address,
             narrow=self._narrow,
             constant_work=constant_work,
-            decide=partial(self._decide, plan.width),
             names=names if names is None or isinstance(names, Names) else Names.read("names", names, job.counts.size),
             threads=given.threads,
             unseen=given.out is None,

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from dpfast import _native
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.mechanisms.mechanism import Releasing
-from dpfast.noise.release.arrays import FLOAT32, REAL_ENDS, RealJob, plain_array, prepare_real
+from dpfast.noise.release.arrays import REAL_ENDS, RealJob, plain_array, prepare_real
 from dpfast.privacy import parameters
-from dpfast.privacy.exact import Read, ball, double_above, rounded_up
+from dpfast.privacy.exact import ball, double_above, rounded_up
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import written
 
@@ -213,9 +213,6 @@ class RealMechanism(Releasing):
     def _job(self, *arguments: Any) -> RealJob:
         return prepare_real(*arguments, exponent=self._exponent, bound=self._bound)
 
-    def _decide(self, width: int, stream: _native.StreamKey, job: RealJob, i: int, value: float) -> float:
-        return self._result(self._law_at(self._reader(stream, width), i, job, value), job)
-
     def sample(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: added to a value off the grid, noise on it would publish its low bits.
 
@@ -225,28 +222,6 @@ class RealMechanism(Releasing):
         dpfast.errors.DTypeError: Gaussian has no sample: noise on a grid is safe inside ...
         """
         raise DTypeError(f"{type(self).__name__} has no sample: noise on a grid is safe inside release alone")
-
-    def _law_at(self, read: Read, i: int, job: RealJob, value: float) -> int:
-        """Where on the grid draw i takes the value."""
-        if not math.isfinite(value):
-            value = 0.0 if job.missing is None else job.missing
-        value = min(max(value, job.least), job.greatest)
-        found: int = self._law.draw(read, i, Fraction(value) / Fraction(2) ** self._exponent)
-        return found
-
-    def _result(self, steps: int, job: RealJob) -> float:
-        """A grid point as the output holds it: rounded once, to nearest even, then clamped."""
-        exact = steps * Fraction(2) ** self._exponent
-        digits, least = (24, -149) if job.out.dtype.itemsize == FLOAT32.itemsize else (53, -1074)
-        size = exact.numerator.bit_length() - exact.denominator.bit_length() if steps else 0
-        unit = Fraction(2) ** max(size - digits, least)
-        if abs(exact) >= unit * 2**digits:
-            unit *= 2
-        try:
-            near = float(round(exact / unit) * unit)
-        except OverflowError:
-            near = math.inf if steps > 0 else -math.inf
-        return min(max(near, job.lower), job.upper) + 0.0
 
 
 def steps(name: str, value: npt.ArrayLike, granularity: float, *, exactly: bool = False) -> npt.NDArray[np.float64]:

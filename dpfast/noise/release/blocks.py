@@ -10,14 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpfast import _native
-from dpfast.errors import UnusableValuesError
 from dpfast.noise.release.arrays import FLOAT64, INT64, Job, RealJob
 from dpfast.noise.release.engine import (
     NON_TEMPORAL,
-    NOT_FINITE,
     SMALL,
     as_c,
-    finish_draws,
     flat,
     is_plain,
     kinds_of,
@@ -51,7 +48,6 @@ class Blocks:
         *,
         narrow: bool,
         constant_work: bool,
-        decide: Callable[..., Any],
         names: Names | None,
         threads: int | None,
         unseen: bool,
@@ -61,7 +57,6 @@ class Blocks:
         self.kinds = kinds_of(job)
         as_noised = isinstance(job, Job) and self.values.dtype == self.kinds[0] and is_plain(self.values)
         self._as_noised = self.values.reshape(-1) if as_noised else None  # where the values lie as they are noised
-        self._decide = decide
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
         self.block = BLOCK
@@ -164,7 +159,7 @@ class Blocks:
             if job.missing is not None:
                 np.copyto(copied, job.missing, where=~np.isfinite(copied))
             elif not _native.all_finite(copied):
-                raise UnusableValuesError(NOT_FINITE)
+                _native.refuse(_native.NOT_FINITE)
             np.clip(copied, job.least, job.greatest, out=copied)
             copied += 0.0
         return copied
@@ -195,14 +190,7 @@ class Blocks:
         stream = _native.StreamKey()
         try:
             stream.take(stream_key)
-            how, at = _native.Release(self._how, self.kinds[0]), 0
-            exact = partial(self._decide, stream, *(() if isinstance(self.job, Job) else (self.job,)))
-            while at < n:  # C stops where it has left as many undecided as there is room for
-                done, undecided = how.add(stream, at, n - at, words, target, at)
-                if done < 0:
-                    raise UnusableValuesError(NOT_FINITE)
-                finish_draws(self.job, exact, undecided, at, target, at)
-                at += done
+            _native.Release(self._how, self.kinds[0]).add(stream, 0, n, words, target, 0)
         finally:
             stream.wipe()
         if not self._straight:

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one release: cut it, let C add the noise, decide what it does not, and fail closed."""
+"""Run one release: cut it, let C add the noise, and fail closed."""
 
 from __future__ import annotations
 
 import _thread
-import math
 import os
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from dpfast import _native
-from dpfast.errors import UnusableValuesError
 from dpfast.noise.release.arrays import BUFFER, FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 
 if TYPE_CHECKING:
@@ -34,34 +32,26 @@ PIECE, ROWS, STRIP, LARGEST_PIECE = 1 << 17, 32, 512, 1 << 18
 SHARE = 1 << 18  # counts that make a thread worth starting
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
 
-NOT_FINITE = "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
-
 
 class Draws(NamedTuple):
-    """The noise of one release: a plan, a key, and a function that decides what C does not."""
+    """The noise of one release: a plan and a key."""
 
     plan_address: int
-    narrow: bool  # every draw that C decides is below 2^62, of a real law below 2^53
+    narrow: bool  # every draw that C decides early is below 2^62, of a real law below 2^53
     key: StreamKey
     start: int
     constant_work: bool
-    exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
-def run_small(job: Job | RealJob, plan: Plan, exact: Callable[..., Any]) -> bool:
+def run_small(job: Job | RealJob, plan: Plan) -> bool:
     """As run, in one call: by constant work, under a fresh key that C draws and wipes.
 
-    exact: as of Draws, behind the key and, of a real law, the job.
     False, with nothing done, unless there are few, in plain arrays of one type, and all finite.
     """
     kind = job.counts.dtype
     if kind is not job.out.dtype or kind.char not in _native.KINDS or not kind.isnative:
         return False
-
-    def finish(_values: object, _out: object, *left: int) -> None:
-        finish_small(job, plan, exact, *left)
-
-    return _native.small(finish, prepare_small(job, plan), job.counts, job.out) is not None
+    return _native.small(_native.refuse, prepare_small(job, plan), job.counts, job.out) is not None
 
 
 def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes, Plan]:
@@ -71,23 +61,6 @@ def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes,
     """
     kind = job.counts.dtype
     return kind, as_c(job, (kind, kind), plan.address, True, True), plan
-
-
-def finish_small(
-    job: Job | RealJob, plan: Plan, exact: Callable[..., Any], secret: int, done: int, undecided: int, count: int
-) -> None:
-    """Do what C leaves, under the key at this address: undecided draws, and those not yet made."""
-    if done == _native.NOT_FINITE:
-        raise UnusableValuesError(NOT_FINITE)
-    key = _native.StreamKey()
-    try:
-        key.take(secret)
-        draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
-        work = _Work(job, Draws(plan.address, True, key, 0, True, draw))
-        finish_draws(job, draw, work.release.undecided(undecided, count), 0, job.out, 0)
-        work.share(done, job.counts.size)
-    finally:
-        key.wipe()
 
 
 def usable_threads() -> int:
@@ -261,14 +234,11 @@ class _Work:
 
         Returns where it stopped: beyond, y holds no results, and values if it is x.
         """
-        draws, first = self.draws, self.draws.start + position
+        first = self.draws.start + position
         while begin < end and not self.stopped:
             n = min(SLAB, end - begin)
-            done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin)
-            if done < 0:
-                raise UnusableValuesError(NOT_FINITE)
-            finish_draws(self.job, draws.exact, undecided, first + begin, y, begin)
-            begin += done
+            self.release.add(self.draws.key, first + begin, n, x, y, begin)
+            begin += n
         return begin
 
 
@@ -369,22 +339,6 @@ def _as_c(
     )  # fmt: skip
 
 
-def finish_draws(
-    job: Job | RealJob, exact: Callable[..., Any], undecided: list[tuple[int, Any]], first: int, out: AnyArray, begin: int
-) -> None:  # fmt: skip
-    """Decide what C left, among draws from `first` on whose results stand from `begin` on."""
-    if not undecided:
-        return
-    target = out.reshape(-1)
-    for i, value in undecided:
-        if isinstance(job, RealJob):
-            if job.missing is None and not math.isfinite(value):  # another thread writes the values
-                raise UnusableValuesError(NOT_FINITE)
-            target[begin + i] = exact(first + i, value)
-        else:
-            target[begin + i] = min(max(value + exact(first + i), job.lower), job.upper)
-
-
 def check_finite(job: RealJob, *, final: bool) -> None:
     """Raise UnusableValuesError unless all values are finite, where C would find one too late.
 
@@ -398,4 +352,4 @@ def check_finite(job: RealJob, *, final: bool) -> None:
     else:
         finite = all(_native.all_finite(np.frombuffer(run, FLOAT64)) for run in plain_runs(values))
     if not finite:
-        raise UnusableValuesError(NOT_FINITE)
+        _native.refuse(_native.NOT_FINITE)
