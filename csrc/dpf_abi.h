@@ -277,6 +277,10 @@ typedef struct {
  * digits: a word's, its sign first; of a pair the radius's, and the angle's, its flags first. */
 int dpf_exact_planted(const dpf_plan *plan, const dpf_digits *digits, double offset, int sine, dpf_u128 *found);
 
+/* The digits of a draw's word that the exact tier reads, up to a level of at most 3 (stream.md). */
+void dpf_exact_digits(const uint8_t *key, int purpose, uint64_t candidate, int width, uint64_t draw, int level,
+                      dpf_digits *digits);
+
 /* Whether the exact tier accepts a proposal k by these digits of V: 1, or -1, or 0. */
 int dpf_exact_acceptance(const dpf_plan *plan, int64_t k, const dpf_digits *digits);
 

@@ -60,22 +60,18 @@ static int floor_of(ends y, fixed origin, dpf_u128 *found) {
     return first == last;
 }
 
-/* offset + 1/2, from 0 to 1 */
+/* offset + 1/2, from 0 to 1: exactly, but for an offset below 2^-700, which may have underflowed */
 static ends half_beyond(double offset) {
     const ends half = over_integer(exactly(one), 2);
     double size = __builtin_fabs(offset);
     int shift = 0;
-    ends slack = exactly(unit);
-    if (size < 0x1p-700) {
-        shift_left(&slack.high, 132); /* 2^-700: also what the offset lacks where it has underflowed */
-        return (ends){difference(half, slack).low, sum(half, slack).high};
-    }
-    while (size != (double)(uint64_t)size)
+    while (size != (double)(uint64_t)size && shift < 64 * POINT)
         size *= 2.0, shift++;
     ends part = integer((uint64_t)size);
     shift_right(&part.low, shift);
     part.high = part.low;
-    return offset < 0.0 ? difference(half, part) : sum(half, part);
+    const ends found = offset < 0.0 ? difference(half, part) : sum(half, part);
+    return __builtin_fabs(offset) < 0x1p-700 ? but_for_a_unit(found) : found;
 }
 
 /* floor(offset + 1/2 + X), X = M or -M, M above its lower end. */
@@ -246,22 +242,20 @@ static void append(dpf_digits *digits, uint64_t word, int bits) {
     digits->bits += bits;
 }
 
-/* The digits of a draw's word, up to a level. */
-static dpf_digits read_to(const uint8_t *key, uint64_t purpose, uint64_t candidate, int width, uint64_t draw,
-                          int level) {
-    dpf_digits digits = {{0}, 0};
+void dpf_exact_digits(const uint8_t *key, int purpose, uint64_t candidate, int width, uint64_t draw, int level,
+                      dpf_digits *digits) {
+    memset(digits, 0, sizeof *digits);
     for (int at = 0; at <= level && at < LAST_LEVEL; at++) {
         const int bits = at == 0 ? width : 64;
-        append(&digits, packed(key, dpf_nonce(purpose, candidate, (uint64_t)at), bits, draw), bits);
+        append(digits, packed(key, dpf_nonce((uint64_t)purpose, candidate, (uint64_t)at), bits, draw), bits);
     }
     if (level == LAST_LEVEL) {
         uint64_t words[8];
-        dpf_block(key, draw, dpf_nonce(purpose, candidate, LAST_LEVEL), (uint8_t *)words);
+        dpf_block(key, draw, dpf_nonce((uint64_t)purpose, candidate, LAST_LEVEL), (uint8_t *)words);
         for (int i = 7; i >= 0; i--)
-            append(&digits, words[i], 64);
+            append(digits, words[i], 64);
         dpf_wipe(words, sizeof words);
     }
-    return digits;
 }
 
 /* One proposal, or the draw of a law that makes none. */
@@ -270,11 +264,11 @@ static int proposed(dpf_exact_law *law, int pairs, const dpf_plan *plan, const u
     for (int level = 1; level <= LAST_LEVEL; level++) {
         dpf_digits digits[2];
         for (int word = 0; word <= pairs; word++)
-            digits[word] = read_to(key, DPF_PURPOSE_NOISE, candidate, plan->width,
-                                   !pairs ? draw
-                                   : word ? draw | 64
-                                          : draw & ~(uint64_t)64,
-                                   level);
+            dpf_exact_digits(key, DPF_PURPOSE_NOISE, candidate, plan->width,
+                             !pairs ? draw
+                             : word ? draw | 64
+                                    : draw & ~(uint64_t)64,
+                             level, digits + word);
         if (law(plan, digits, offset, (draw & 64) != 0, found))
             return 1;
     }
@@ -284,7 +278,8 @@ static int proposed(dpf_exact_law *law, int pairs, const dpf_plan *plan, const u
 static int accepted(const dpf_plan *plan, const uint8_t *key, uint64_t candidate, uint64_t draw, dpf_u128 k) {
     int verdict = 0;
     for (int level = 1; level <= LAST_LEVEL && verdict == 0; level++) {
-        const dpf_digits v = read_to(key, DPF_PURPOSE_ACCEPT, candidate, 16, draw, level);
+        dpf_digits v;
+        dpf_exact_digits(key, DPF_PURPOSE_ACCEPT, candidate, 16, draw, level, &v);
         verdict = dpf_exact_acceptance(plan, (int64_t)k.lo, &v);
     }
     return verdict;

@@ -232,12 +232,27 @@ def _exact_digits(words: Sequence[exact.Digits]) -> Any:
 
 
 def exactly(plan: Plan, words: Sequence[exact.Digits], offset: float = 0.0, *, sine: bool = False) -> int | None:
-    """The exact tier in C alone: the outcome by these raw digits of a word, or of a pair's two, or None."""
+    """The exact tier in C alone, by raw digits of a word, or a pair's two: an outcome, or None."""
     found = _native.ffi.new("dpf_u128 *")
     if not _native.lib.dpf_exact_planted(plan._plan, _exact_digits(words), offset, sine, found):
         return None
     value = (found.hi << 64) + found.lo
     return value - 2**128 if value >= 2**127 else value
+
+
+def release_of_reals(mechanism: Any, *, constant_work: int) -> Any:
+    """A release in C of doubles on a grid of 1, which refuses what is not finite."""
+    wide = {"least": -1e300, "real_lower": -1e300, "greatest": 1e300, "real_upper": 1e300}
+    fields = wide | dict.fromkeys(("granularity", "inverse", "inverse_too"), 1.0) | {"limbs": 1, "refuse": 1}
+    plan, kind = mechanism._constant_work_plan, np.dtype(np.float64)
+    return _native.Release(_native.release_bytes(plan.address, kind, constant_work=constant_work, **fields), kind)
+
+
+def exact_digits(key: StreamKey, width: int, i: int, level: int, purpose: int, candidate: int) -> exact.Digits:
+    """What C's exact tier reads of word i."""
+    found, ffi = _native.ffi.new("dpf_digits *"), _native.ffi
+    _native.lib.dpf_exact_digits(ffi.cast("uint8_t *", key.address), purpose, candidate, width, i, level, found)
+    return exact.Digits(sum(limb << 64 * at for at, limb in enumerate(found.prefix)), found.bits)
 
 
 def exactly_accepts(plan: Plan, k: int, word: exact.Digits) -> bool | None:

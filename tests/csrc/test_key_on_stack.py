@@ -278,6 +278,7 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
     "dpf_wipe": lambda isa, room: iter([([room(32, KEY), 32], KEY)]),
     "dpf_wipe_key": lambda isa, room: iter([([room(32, KEY)], KEY)]),
     "dpf_block": lambda isa, room: iter([([room(32, KEY), 5, 6, room(64)], KEY)]),
+    "dpf_exact_digits": lambda isa, room: iter([([room(32, KEY), 1, 0, 16, 77, 3, room(192)], KEY)]),
     "dpf_blocks": lambda isa, room: iter([([isa, room(32, KEY), room(256), 6, room(2048)], KEY)]),
     "dpf_add": adding,
     "dpf_key_stream": key_stream,
@@ -499,6 +500,13 @@ def deepest(found: Graph, function: str) -> int:
     return sizes.get(function, 0) + max((8 + deepest(found, callee) for callee in called), default=0)
 
 
+def down_to(found: Graph, function: str, last: str) -> int | None:
+    """The most stack between a function's frame and the end of a frame that it leads to."""
+    sizes, calls = found
+    below = [(callee, 0 if callee == last else down_to(found, callee, last)) for callee in calls.get(function, set())]
+    return max((8 + sizes[callee] + more for callee, more in below if more is not None), default=None)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="GCC alone says how much stack a call takes")
 def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
@@ -515,6 +523,10 @@ def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
         if name == "dpf_exact":  # what the laws leave there are digits and draws
             needed, most = deepest(found, name) - sizes[name], 3 * MOST
         assert needed + MARGIN <= depth <= most, f"{name}: {needed} bytes below it, {depth} overwritten"
+    exactly = {name: down_to(found, name, "dpf_exact") for name in scrubbing}
+    assert sum(below is not None for below in exactly.values()) >= 3 * 4  # the laws of each instruction set
+    for name, below in exactly.items():  # whose own frame, with digits, no other call overwrites
+        assert (below or 0) + MARGIN <= max(sizes[scrub] for scrub in scrubbing[name]), name
     for name in set(dir(lib)) & set(calls):
         assert name in scrubbing or chain(found, name) is None, f"{name} calls the cipher and does not overwrite"
 
@@ -641,12 +653,12 @@ def test_no_word_is_left_by_a_release(probe, isa, tmp_path) -> None:
 
 
 DRAWN = """
-    import ctypes, sys
-    sys.path[:0] = sys.argv[4:]
+    import ctypes, runpy, sys, types
+    sys.path.insert(0, sys.argv[5])
     import numpy as np
-    import test_key_on_stack as known
     from dpfast._native import ffi, lib, small
 
+    known = types.SimpleNamespace(**runpy.run_path(sys.argv[4]))  # this file
     tool, isa, room = ctypes.CDLL(sys.argv[2]), int(sys.argv[3]), known.Room()
     probe, keeping = ctypes.CDLL(sys.argv[1]), ctypes.PyDLL(sys.argv[1])  # the latter keeps the interpreter's lock
     probe.after.restype = keeping.after.restype = ctypes.c_int64
@@ -679,10 +691,10 @@ DRAWN = """
 @pytest.mark.parametrize("isa", ISAS)
 def test_no_word_is_left_of_a_key_that_c_draws(probe, isa, tmp_path) -> None:
     """In C's own frames and registers, and in those of its call for few values."""
-    library, here = compiled(tmp_path, "known", GETRANDOM), Path(__file__).parent
+    library, here = compiled(tmp_path, "known", GETRANDOM), Path(__file__)
     preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
     for _ in range(2):  # as above
-        output = python(DRAWN, probe._name, library, isa, here, here.parent, LD_PRELOAD=preload)
+        output = python(DRAWN, probe._name, library, isa, here, here.parents[1], LD_PRELOAD=preload)
         looked, left = output.split(maxsplit=1)
         assert int(looked) == 9
         if left.strip() == "{}":

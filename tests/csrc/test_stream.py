@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 
+import numpy as np
 import pytest
 import tiers
 from tiers import ISAS
 
-from dpfast import DiscreteLaplace
+from dpfast import DiscreteLaplace, Laplace, UnusableValuesError
 
 KEY = bytes(range(32))
 
@@ -97,3 +99,17 @@ def test_a_draw_depends_on_its_number_alone(isa: int, scale: int, start: int) ->
     for begin, end in [(0, 1), (1, 2), (17, 1500), (1023, 1025), (1500, 3000), (2999, 3000)]:
         for constant_work in (False, True):
             assert plan.fill(key, start + begin, end - begin, constant_work=constant_work, isa=isa) == whole[begin:end]
+
+
+@pytest.mark.parametrize("n", [3, 5000])
+@pytest.mark.parametrize("constant_work", [0, 1])
+def test_a_call_that_fails_leaves_zeros(n: int, constant_work: int) -> None:
+    """By C alone, in place, where only the last value is not finite: the others had their sums."""
+    values = np.arange(1.0, n + 1)
+    how = tiers.release_of_reals(Laplace(1, 1000), constant_work=constant_work)
+    how.add(tiers.StreamKey(KEY), 0, n, values, values, 0)
+    assert values.any()
+    values[-1] = math.nan
+    with pytest.raises(UnusableValuesError):
+        how.add(tiers.StreamKey(KEY), 0, n, values, values, 0)
+    assert not values.any()

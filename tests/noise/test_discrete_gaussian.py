@@ -245,6 +245,16 @@ def test_rejected_proposals() -> None:
         assert draws[i % 1024] == right
 
 
+def test_rejected_proposals_of_the_exact_tier() -> None:
+    """Where no other tier decides anything, the exact one goes on to candidate 1, too."""
+    mech = DiscreteGaussian(129)
+    read, constants = tiers.reader(mech, tiers.StreamKey(KEY)), tiers.constants(mech)
+    never = {name: -1.0 for name in constants if "margin" in name}
+    plan = tiers.Plan("discrete_gaussian", **constants | never)
+    for i in (*rejected_at_129(), *range(12)):
+        assert recorded(mech, plan, KEY, i, 1, constant_work=True).tolist() == [tiers.law(mech).draw(read, i)]
+
+
 def test_words_that_do_not_accept_at_once() -> None:
     """At sigma = 129 a 16-bit word from `accept_below` on looks further: those draws are exact."""
     mech, key = DiscreteGaussian(129), tiers.StreamKey(KEY)
