@@ -264,7 +264,7 @@ def test_a_second_thread_writes_the_values(name, constant_work) -> None:
     right = [noised(mechanism, np.full(n, content, dtype), constant_work=constant_work) for content in contents]
     values = np.full(n, contents[0], dtype)
     with written(values, contents):
-        for _ in range(30):
+        for _ in range(5000):  # most of them are over before the other thread writes
             found = noised(mechanism, values, constant_work=constant_work)
             assert ((found == right[0]) | (found == right[1])).all()
             mixed += (found != right[0]).any() and (found != right[1]).any()
@@ -283,13 +283,14 @@ def test_a_second_thread_writes_what_is_not_finite(name, constant_work) -> None:
     right = noised(mechanism, np.full(n, content, dtype), constant_work=constant_work)
     values = np.full(n, content, dtype)
     with written(values, (content, np.nan)):
-        for _ in range(30):
+        for _ in range(5000):
             out = np.full(n, 777, dtype)
             try:
                 tiers.noised(mechanism, values, bytes(32), constant_work=constant_work, out=out)
             except ParameterError:
                 assert not out.any()
                 outcomes.add("refused")
+                break
             else:
                 assert np.array_equal(out, right)
                 outcomes.add("released")
