@@ -5,9 +5,8 @@
 
 enum {
     LAST_LEVEL = 3,
-    SIDE_TERMS = 52,  /* terms of cosh hs, h <= 1/8 */
-    WIDTH_TERMS = 42, /* terms of e^(-s^2 / 2 sigma^2), sigma^2 >= 2^14 */
-    CANDIDATES = 64
+    SIDE_TERMS = 52, /* terms of cosh hs, h <= 1/8 */
+    WIDTH_TERMS = 42 /* terms of e^(-s^2 / 2 sigma^2), sigma^2 >= 2^14 */
 };
 
 /* 2^100, between what is taken off and 0. */
@@ -288,7 +287,7 @@ static int accepted(const dpf_plan *plan, const uint8_t *key, uint64_t candidate
 int dpf_exact(dpf_exact_law *law, int pairs, int accepts, const dpf_plan *plan, const uint8_t *key, uint64_t draw,
               double offset, dpf_u128 *found) {
     int verdict = 0;
-    for (uint64_t candidate = 0; candidate < CANDIDATES; candidate++) {
+    for (uint64_t candidate = 0; candidate < DPF_PROPOSALS; candidate++) {
         if (!proposed(law, pairs, plan, key, candidate, draw, offset, found))
             break;
         verdict = accepts ? accepted(plan, key, candidate, draw, *found) : 1;

@@ -20,6 +20,8 @@ enum {
 typedef struct {
     uint64_t limb[LIMBS];
 } fixed;
+_Static_assert(sizeof(fixed) == sizeof(((dpf_plan *)0)->scale), "a plan's scale is such a number");
+_Static_assert(sizeof(fixed) == sizeof(((dpf_digits *)0)->prefix), "and so are digits");
 
 typedef struct {
     fixed low, high;

@@ -178,8 +178,6 @@ static void read_few(const dpf_law *law, const dpf_release *how, uint64_t candid
     dpf_wipe(words, (each * n + DPF_LANES - 1) / DPF_LANES * 16 * DPF_LANES * (int64_t)sizeof *words);
 }
 
-enum { DPF_PROPOSALS = 64 }; /* candidates that C looks at: no draw needs more */
-
 /* Where each earlier proposal is rejected, the next is made, from this candidate on, until one is
  * accepted or undecided: then hi says so, for nothing undecided is ever passed over. */
 __attribute__((noinline)) static void propose_again(const dpf_law *law, const dpf_release *how, uint64_t draw,

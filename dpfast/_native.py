@@ -27,6 +27,7 @@ INTERRUPTED: int = lib.DPF_INTERRUPTED
 BLOCK: int = lib.DPF_BLOCK
 SMALL: int = lib.DPF_SMALL
 NOT_FINITE: int = lib.DPF_NOT_FINITE
+SCALE_DIGITS = 64 * (lib.DPF_EXACT_LIMBS - 2)  # a plan's `scale` is in units of 2^-SCALE_DIGITS
 KINDS = {  # by NumPy's letter
     "l": lib.DPF_INT64, "L": lib.DPF_UINT64, "i": lib.DPF_INT32, "I": lib.DPF_UINT32, "h": lib.DPF_INT16,
     "H": lib.DPF_UINT16, "b": lib.DPF_INT8, "B": lib.DPF_UINT8, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32,

@@ -298,7 +298,8 @@ def narrow_margins(mechanism: Any, room: float) -> None:
     """C decides as little as these margins allow, and the exact tier the rest."""
     for plan in {mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan}:  # which may be one
         plan.margin = plan.margin32 = plan.float_margin = plan.extended_margin = plan.double_double_margin = room
-        plan.logarithm.wide_cell += 200 if room < 0 else 60  # at the largest scales it leaves one in 50
+        # integers decide nothing either; beyond 2^44, where they come first, all but one in 50
+        plan.logarithm.wide_cell += 200 if room < 0 or plan.t < 2**44 else 60
 
 
 def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], Any], Sequence[int]]:

@@ -332,6 +332,8 @@ def test_undecided_draws_of_a_turned_array(kind: Kind, layout: str) -> None:
         out = layouts(np.zeros(shape, kind.wide))[layout]
         expected = kind._replace(mech=mechanism).expected(view, out)
         tiers.narrow_margins(mechanism, 0.497)
+        draws = tiers.bulk_plan(mechanism).fill(tiers.StreamKey(bytes(32)), 0, 5000, constant_work=True)
+        assert draws.count(None) > 10  # 30 expected
         assert equal(fixed(mechanism, view), expected)
         fixed(mechanism, view, out=out)
         assert equal(out, expected)

@@ -232,7 +232,7 @@ def test_rejected_proposals() -> None:
     """At sigma = 129, 1 in 400,000 is rejected: C goes on to candidate 1, in every kind of call."""
     mech, found = DiscreteGaussian(129), rejected_at_129()
     read = tiers.reader(mech, tiers.StreamKey(KEY))
-    assert 2 < len(found) < 30  # 10.5 expected
+    assert 4 <= len(found) < 30  # 10.5 expected
     for i in found:
         proposed = tiers.law(mech).proposal.draw(read, i, Fraction(0))
         assert tiers.accepted(tiers.law(mech), read, i, proposed) is False

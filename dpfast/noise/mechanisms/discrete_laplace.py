@@ -155,7 +155,7 @@ def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
 def wide_constants(scale: Fraction) -> dict[str, float]:
     """What the integer and the exact tier want of a scale."""
     return {
-        "scale": math.floor(scale * 2**832),
+        "scale": math.floor(scale * 2**_native.SCALE_DIGITS),
         "wide_t": math.floor(scale * 2**67),
         "wide_cell": math.floor(scale).bit_length() + 60,
     }

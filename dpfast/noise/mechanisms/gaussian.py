@@ -145,7 +145,7 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
         "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else beyond,
         "t": t,
         "t_low": float(root - Fraction(t)),
-        "scale": math.isqrt((ratio_squared.numerator << 2 * 832) // ratio_squared.denominator),
+        "scale": math.isqrt((ratio_squared.numerator << 2 * _native.SCALE_DIGITS) // ratio_squared.denominator),
         "margin": 0.5 - 2.0**-50,
         "relative_error": 20 * 2.0**-52,
         "margin32": 0.5 - 2.0**-50,
