@@ -41,7 +41,8 @@ enum {
     DPF_NOT_FINITE = -1, /* what dpf_add returns where it fails */
     DPF_NO_KEY = -2,
     DPF_AGAIN = -3, /* a signal came before there was a key: let its handler run, and call again */
-    DPF_OPEN = -4   /* all digits of a draw leave it undecided, once in 2^200 (exact.md) */
+    DPF_OPEN = -4,  /* all digits of a draw leave it undecided, once in 2^200 (exact.md) */
+    DPF_NO_SCALE = -5
 };
 
 typedef struct {
@@ -90,6 +91,23 @@ typedef struct {
         int32_t steps;              /* a search takes so many from where the guide begins; 0: no thresholds */
     } search;
 } dpf_plan;
+
+/* A law, and what its plan is made from: above/below, the scale in steps of the grid; of a Gaussian
+ * its square. Limbs of 64 digits, the least first and the last not 0. */
+enum { DPF_RATIO_LIMBS = 192, DPF_THRESHOLDS = 1280, DPF_GUIDE = 1025 };
+typedef struct {
+    int32_t law, one_sided;
+    int64_t above_limbs, below_limbs;
+    const uint64_t *above, *below;
+} dpf_ratio;
+
+/* Make a plan, without a table. A search among thresholds is put where there is room for
+ * DPF_THRESHOLDS and DPF_GUIDE; the plan points there.
+ * ret   0; DPF_NO_SCALE: it is not in the law's range; DPF_OPEN: a threshold is undecided */
+int dpf_make_plan(const dpf_ratio *of, dpf_plan *plan, uint64_t *thresholds, uint16_t *guide);
+
+/* The table of a plan whose bulk calls start there: 2^16 entries. */
+void dpf_make_table(const dpf_plan *plan, int16_t *table);
 
 /* Digits for one tier alone, as dpf_tier says. */
 typedef struct {
@@ -288,6 +306,8 @@ int dpf_exact_acceptance(const dpf_plan *plan, int64_t k, const dpf_digits *digi
 typedef struct {
     const char *what; /* NULL after the last */
     dpf_plan plan;
+    int32_t exponent;           /* the check makes this plan again, at scale 2^exponent - 1/3; 0: it does not */
+    uint64_t table;             /* the digest of the table of that plan, if it has one */
     int32_t tier, bits;         /* those that dpf_tier plants; tier 0: none */
     const dpf_planted *planted; /* NULL: digits that the check makes up */
     dpf_release how;            /* without a tier: a release by draws start and on, under the key 0, 1, ..., 31 */

@@ -34,7 +34,8 @@ enum { DPF_LANES = 16, DPF_GROUPS = DPF_BATCH / DPF_LANES, DPF_WORDS = DPF_BATCH
 DPF_INLINE uint64_t dpf_nonce(uint64_t purpose, uint64_t candidate, uint64_t level) {
     return purpose << 56 | candidate << 24 | level;
 }
-enum { DPF_PROPOSALS = 64 }; /* candidates that are looked at for one draw: none needs more */
+enum { DPF_ONE_SIDED = 1 << 20 }; /* a plan's wide_c of the one-sided law (discrete_laplace.md, section 9) */
+enum { DPF_PROPOSALS = 64 };      /* candidates that are looked at for one draw: none needs more */
 enum { DPF_PURPOSE_NOISE = 1, DPF_PURPOSE_ACCEPT = 2, DPF_PURPOSE_BYTES = 3 };
 
 /* Bytes of a value of a kind. */

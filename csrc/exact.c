@@ -40,12 +40,6 @@ static int flag(dpf_digits digits, int at) {
     return (int)(digits.prefix[place / 64] >> place % 64 & 1);
 }
 
-static ends scale_of(const dpf_plan *plan) {
-    fixed t;
-    memcpy(t.limb, plan->scale, sizeof t.limb);
-    return rounded_down(t);
-}
-
 /* ---- from reals to integers */
 
 static dpf_signed whole(fixed a) {
@@ -91,20 +85,13 @@ static ends up_to(ends t, int bits) {
 /* ---- the laws: 0 if the digits leave a draw undecided. Where the grid is far coarser than the
  * scale, the least and the most noise that there is decide it */
 
-/* C = ln(2 / (1 + q)), q = e^(-1/t) */
-static ends log_weight(ends t) {
-    const ends q = exp_minus(ratio(exactly(one), t));
-    return minus_log(over_integer(sum(exactly(one), q), 2));
-}
-
 int dpf_exact_discrete_laplace(const dpf_plan *plan, const dpf_digits *digits, double offset, int sine,
                                dpf_u128 *found) {
-    const ends cell = cell_of(behind(digits[0], 1)), t = scale_of(plan);
-    const int one_sided = plan->logarithm.wide_c.hi == 0 && plan->logarithm.wide_c.lo <= (uint64_t)1 << 20;
+    const ends cell = cell_of(behind(digits[0], 1)), t = beginning(plan->scale);
     (void)offset, (void)sine;
     if (is_zero(&cell.low))
         return 0;
-    const ends c = one_sided ? exactly(zero) : log_weight(t);
+    const ends c = one_sided(plan) ? exactly(zero) : log_weight(geometric_ratio(t));
     if (!floor_of(product(t, sum(c, minus_log(cell))), zero, found))
         return 0;
     if (flag(digits[0], 0)) {
@@ -115,7 +102,7 @@ int dpf_exact_discrete_laplace(const dpf_plan *plan, const dpf_digits *digits, d
 }
 
 int dpf_exact_laplace(const dpf_plan *plan, const dpf_digits *digits, double offset, int sine, dpf_u128 *found) {
-    const ends cell = cell_of(behind(digits[0], 1)), t = scale_of(plan);
+    const ends cell = cell_of(behind(digits[0], 1)), t = beginning(plan->scale);
     const int negative = flag(digits[0], 0);
     (void)sine;
     return !is_zero(&cell.low) && (nearest_step(offset, negative, up_to(t, digits[0].bits), found) ||
@@ -123,13 +110,13 @@ int dpf_exact_laplace(const dpf_plan *plan, const dpf_digits *digits, double off
 }
 
 int dpf_exact_gaussian(const dpf_plan *plan, const dpf_digits *digits, double offset, int sine, dpf_u128 *found) {
-    const ends cell = cell_of(digits[0]), v = cell_of(behind(digits[1], 3)), t = scale_of(plan);
+    const ends cell = cell_of(digits[0]), v = cell_of(behind(digits[1], 3)), t = beginning(plan->scale);
     const int negative = flag(digits[1], sine), falling = sine == flag(digits[1], 2);
     if (is_zero(&cell.low))
         return 0;
     if (nearest_step(offset, negative, up_to(t, digits[0].bits), found))
         return 1;
-    const ends turn = rounded_down(quarter_turn);
+    const ends turn = beginning(quarter_turn);
     const ends least = product(turn, exactly(v.low)), most = product(turn, exactly(v.high));
     const ends from = alternating(falling ? most : least, !falling, 2);
     const ends to = alternating(falling ? least : most, !falling, 2);
@@ -138,37 +125,11 @@ int dpf_exact_gaussian(const dpf_plan *plan, const dpf_digits *digits, double of
     return nearest_step(offset, negative, product(t, product(r, side)), found);
 }
 
-/* f(k) and f(k + 1)/f(k), f(k) = e^(-k^2 / 2 sigma^2). */
-typedef struct {
-    ends f, growth, square;
-} terms;
-
-/* Those of k = 1. */
-static terms first_terms(ends t) {
-    const ends q = exp_minus(ratio(exactly(one), product(product(t, t), integer(2)))), square = product(q, q);
-    return (terms){q, product(q, square), square};
-}
-
-static void next_term(terms *at) {
-    at->f = product(at->f, at->growth);
-    at->growth = product(at->growth, at->square);
-}
-
-/* f(1) + f(2) + ...; what follows a term is less than a geometric series. */
-static ends sum_of_terms(terms at) {
-    ends total = exactly(zero);
-    for (; !is_zero(&at.f.low); next_term(&at))
-        total = sum(total, at.f);
-    const ends rest = ratio(at.f, difference(exactly(one), at.growth));
-    add(&total.high, &rest.high);
-    return total;
-}
-
 /* |X| >= k iff U <= 2 (f(k) + f(k+1) + ...)/theta, theta = 1 + 2 (f(1) + f(2) + ...) */
 int dpf_exact_discrete_gaussian(const dpf_plan *plan, const dpf_digits *digits, double offset, int sine,
                                 dpf_u128 *found) {
     const ends cell = cell_of(behind(digits[0], 1));
-    terms at = first_terms(scale_of(plan));
+    terms at = first_terms(beginning(plan->scale));
     ends tail = sum_of_terms(at);
     const ends half = sum(over_integer(exactly(one), 2), tail); /* theta/2 */
     const ends level = product(cell, half);
@@ -191,7 +152,7 @@ int dpf_exact_discrete_gaussian(const dpf_plan *plan, const dpf_digits *digits, 
 /* Whether V < A(0)/A(k): 1, or -1, or 0 if the digits leave it undecided. With h = |k| / 2 sigma^2,
  * A(k) is the sum over m and j of h^2m/(2m)! (-1/8 sigma^2)^j/j! / (2m + 2j + 1). */
 int dpf_exact_acceptance(const dpf_plan *plan, int64_t k, const dpf_digits *digits) {
-    const ends t = scale_of(plan), v = cell_of(*digits), square = product(t, t);
+    const ends t = beginning(plan->scale), v = cell_of(*digits), square = product(t, t);
     const ends h = ratio(integer(k < 0 ? 0 - (uint64_t)k : (uint64_t)k), product(square, integer(2)));
     const ends narrow = ratio(exactly(one), product(square, integer(8))), wide = product(h, h);
     const ends most_h = over_integer(exactly(one), 1 << 3), most_narrow = over_integer(exactly(one), 1 << 16);

@@ -5,37 +5,38 @@
 #include "dpf_impl.h"
 
 /* One draw in 2^38 comes here: the code is to be small. */
-#define ONE_COPY __attribute__((noinline)) static
+#define ONE_COPY __attribute__((noinline, unused)) static
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
 #endif
 
+/* A number has so many limbs, of 64 digits, the least first; two are before the point. */
+#ifndef LIMBS
+#define LIMBS DPF_EXACT_LIMBS
+#endif
 enum {
-    LIMBS = DPF_EXACT_LIMBS, /* 64 digits each, the least first: a number in units of 2^-832 */
-    POINT = LIMBS - 2,       /* limbs behind the point */
-    ODD_TERMS = 262,         /* terms of atanh z, z <= 1/3 */
-    TAYLOR_TERMS = 160       /* terms of e^-x, sin x and cos x, x <= 1.4 */
+    POINT = LIMBS - 2,                    /* limbs behind the point: a unit is 2^-832 for draws */
+    ODD_TERMS = 64 * POINT * 79 / 250,    /* for atanh z, z <= 1/3 */
+    TAYLOR_TERMS = 64 * POINT / 8 + 7 * 8 /* for e^-x, sin x and cos x, x <= 1.4 */
 };
 
 typedef struct {
     uint64_t limb[LIMBS];
 } fixed;
-_Static_assert(sizeof(fixed) == sizeof(((dpf_plan *)0)->scale), "a plan's scale is such a number");
-_Static_assert(sizeof(fixed) == sizeof(((dpf_digits *)0)->prefix), "and so are digits");
 
 typedef struct {
     fixed low, high;
 } ends;
 
 static const fixed zero = {{0}}, unit = {{1}}, one = {{[POINT] = 1}};
-static const fixed log_two = {{0x72ce87b19d6548ca, 0x256fa0ec7657f74b, 0xb9ea9bc3b136603b, 0x1acbda11317c387e,
-                               0x3e96ca16224ae8c5, 0x27573b291169b825, 0xed2eae35c1382144, 0x559552fb4afa1b10,
-                               0xe7b876206debac98, 0x8a0d175b8baafa2b, 0x40f343267298b62d, 0xc9e3b39803f2f6af,
-                               0xb17217f7d1cf79ab}}; /* rounded down */
-static const fixed quarter_turn = {{0xae9f24117c4b1fe6, 0xee386bfb5a899fa5, 0x0bff5cb6f406b7ed, 0xf44c42e9a637ed6b,
-                                    0xe485b576625e7ec6, 0x4fe1356d6d51c245, 0x302b0a6df25f1437, 0xef9519b3cd3a431b,
-                                    0x514a08798e3404dd, 0x020bbea63b139b22, 0x29024e088a67cc74, 0xc4c6628b80dc1cd1,
-                                    0xc90fdaa22168c234}}; /* pi/4, rounded down */
+static const uint64_t log_two[DPF_EXACT_LIMBS] = {
+    0x72ce87b19d6548ca, 0x256fa0ec7657f74b, 0xb9ea9bc3b136603b, 0x1acbda11317c387e, 0x3e96ca16224ae8c5,
+    0x27573b291169b825, 0xed2eae35c1382144, 0x559552fb4afa1b10, 0xe7b876206debac98, 0x8a0d175b8baafa2b,
+    0x40f343267298b62d, 0xc9e3b39803f2f6af, 0xb17217f7d1cf79ab}; /* rounded down */
+static const uint64_t quarter_turn[DPF_EXACT_LIMBS] = {
+    0xae9f24117c4b1fe6, 0xee386bfb5a899fa5, 0x0bff5cb6f406b7ed, 0xf44c42e9a637ed6b, 0xe485b576625e7ec6,
+    0x4fe1356d6d51c245, 0x302b0a6df25f1437, 0xef9519b3cd3a431b, 0x514a08798e3404dd, 0x020bbea63b139b22,
+    0x29024e088a67cc74, 0xc4c6628b80dc1cd1, 0xc90fdaa22168c234}; /* pi/4, rounded down */
 
 /* ---- numbers */
 
@@ -137,42 +138,64 @@ ONE_COPY uint64_t digit(const fixed *a, int at) {
     return at < 0 ? 0 : a->limb[at / 64] >> at % 64 & 1;
 }
 
-/* a / b rounded down, b > 0; both and a / b are below 2^127. */
-ONE_COPY fixed quotient(const fixed *a, const fixed *b) {
-    fixed rest = zero, less_b, to = zero;
-    for (int at = top_digit(a); at >= -64 * POINT; at--) {
-        uint64_t in = digit(a, at), borrow = 0;
-        for (int i = 0; i < LIMBS; i++) {
-            const uint64_t out = rest.limb[i] >> 63, shifted = rest.limb[i] << 1 | in;
-            const dpf_wide difference = (dpf_wide)shifted - b->limb[i] - borrow;
+/* to = a 2^behind / b, rounded down, where to was 0. Return whether anything is left. */
+ONE_COPY int divide_integers(const uint64_t *a, int n, const uint64_t *b, int m, int behind, uint64_t *to) {
+    uint64_t rest[DPF_RATIO_LIMBS + 1] = {0}, less_b[DPF_RATIO_LIMBS + 1], left = 0;
+    for (int at = 64 * n - 1; at >= -behind; at--) {
+        uint64_t in = at < 0 ? 0 : a[at / 64] >> at % 64 & 1, borrow = 0;
+        for (int i = 0; i <= m; i++) {
+            const uint64_t out = rest[i] >> 63;
+            rest[i] = rest[i] << 1 | in;
+            const dpf_wide difference = (dpf_wide)rest[i] - (i < m ? b[i] : 0) - borrow;
             in = out;
-            rest.limb[i] = shifted;
-            less_b.limb[i] = (uint64_t)difference;
+            less_b[i] = (uint64_t)difference;
             borrow = (uint64_t)(difference >> 64) & 1;
         }
         if (!borrow) {
-            rest = less_b;
-            to.limb[(at + 64 * POINT) / 64] |= (uint64_t)1 << (at + 64 * POINT) % 64;
+            memcpy(rest, less_b, (size_t)(m + 1) * sizeof *rest);
+            to[(at + behind) / 64] |= (uint64_t)1 << (at + behind) % 64;
         }
     }
+    for (int i = 0; i <= m; i++)
+        left |= rest[i];
+    return left != 0;
+}
+
+/* to = the root of a, rounded down, of so many limbs, for an a of at most 2 limbs - 1. */
+ONE_COPY void root_of_integer(const uint64_t *a, int n, uint64_t *to, int limbs) {
+    uint64_t rest[DPF_EXACT_LIMBS] = {0}, less_tried[DPF_EXACT_LIMBS];
+    memset(to, 0, (size_t)limbs * sizeof *to);
+    for (int at = 64 * n - 2; at >= 0; at -= 2) {
+        uint64_t in = a[at / 64] >> at % 64 & 3, in_tried = 1, borrow = 0;
+        for (int i = 0; i < limbs; i++) {
+            const uint64_t shifted = rest[i] << 2 | in, tried = to[i] << 2 | in_tried;
+            const dpf_wide difference = (dpf_wide)shifted - tried - borrow;
+            in = rest[i] >> 62;
+            in_tried = to[i] >> 62;
+            rest[i] = shifted;
+            less_tried[i] = (uint64_t)difference;
+            borrow = (uint64_t)(difference >> 64) & 1;
+        }
+        if (!borrow)
+            memcpy(rest, less_tried, sizeof rest);
+        for (int i = limbs - 1; i >= 0; i--)
+            to[i] = to[i] << 1 | (i > 0 ? to[i - 1] >> 63 : !borrow);
+    }
+}
+
+/* a / b, rounded down; b > 0. */
+ONE_COPY fixed quotient(const fixed *a, const fixed *b) {
+    fixed to = zero;
+    divide_integers(a->limb, top_digit(a) / 64 + 1, b->limb, LIMBS, 64 * POINT, to.limb);
     return to;
 }
 
 /* The square root, rounded down. */
 ONE_COPY fixed root(const fixed *a) {
-    fixed rest = zero, to = zero;
-    for (int at = top_digit(a) | 1; at >= -64 * POINT; at -= 2) {
-        fixed tried = to;
-        shift_left(&tried, 2);
-        tried.limb[0] |= 1;
-        shift_left(&rest, 2);
-        shift_left(&to, 1);
-        rest.limb[0] |= digit(a, at) << 1 | digit(a, at - 1);
-        if (!less(&rest, &tried)) {
-            take(&rest, &tried);
-            to.limb[0] |= 1;
-        }
-    }
+    uint64_t digits[POINT + LIMBS] = {0};
+    fixed to;
+    memcpy(digits + POINT, a->limb, sizeof a->limb);
+    root_of_integer(digits, POINT + LIMBS, to.limb, LIMBS);
     return to;
 }
 
@@ -231,9 +254,11 @@ ONE_COPY ends root_of(ends x) {
     return found;
 }
 
-/* A constant that is rounded down. */
-ONE_COPY ends rounded_down(fixed a) {
-    ends found = exactly(a);
+/* A real whose first digits are these, rounded down. */
+ONE_COPY ends beginning(const uint64_t digits[DPF_EXACT_LIMBS]) {
+    ends found;
+    memcpy(found.low.limb, digits + DPF_EXACT_LIMBS - LIMBS, sizeof found.low.limb);
+    found.high = found.low;
     add(&found.high, &unit);
     return found;
 }
@@ -258,8 +283,9 @@ ONE_COPY ends minus_log_of(fixed u) {
     shift_left(&w.low, k);
     w.high = w.low;
     const ends below = difference(exactly(one), w), above = sum(exactly(one), w);
-    const ends z = rounded_down(quotient(&below.low, &above.low));
-    return sum(product(rounded_down(log_two), integer((uint64_t)k)), product(artanh(z), integer(2)));
+    ends z = exactly(quotient(&below.low, &above.low));
+    add(&z.high, &unit);
+    return sum(product(beginning(log_two), integer((uint64_t)k)), product(artanh(z), integer(2)));
 }
 
 /* The same of a real. */
@@ -290,7 +316,7 @@ ONE_COPY ends exp_minus_of(fixed x) {
         return (ends){zero, unit}; /* e^-600 < 2^-865 */
     shift_right(&cut, 64 * POINT - 32);
     const int j = (int)((dpf_wide)cut.limb[0] * 1549082004 >> 62); /* which is below 2^30/ln 2 */
-    ends found = alternating(difference(exactly(x), product(rounded_down(log_two), integer((uint64_t)j))), 0, 1);
+    ends found = alternating(difference(exactly(x), product(beginning(log_two), integer((uint64_t)j))), 0, 1);
     shift_right(&found.low, j);
     shift_right(&found.high, j);
     add(&found.high, &unit);
@@ -299,4 +325,47 @@ ONE_COPY ends exp_minus_of(fixed x) {
 
 ONE_COPY ends exp_minus(ends x) {
     return (ends){exp_minus_of(x.high).low, exp_minus_of(x.low).high};
+}
+
+/* ---- what laws have of their scale t */
+
+/* q = e^(-1/t) */
+ONE_COPY ends geometric_ratio(ends t) {
+    return exp_minus(ratio(exactly(one), t));
+}
+
+/* C = ln(2 / (1 + q)) */
+ONE_COPY ends log_weight(ends q) {
+    return minus_log(over_integer(sum(exactly(one), q), 2));
+}
+
+/* The one-sided law has C = 0; its plan has few units there, for a margin's sake. */
+static int one_sided(const dpf_plan *plan) {
+    return plan->logarithm.wide_c.hi == 0 && plan->logarithm.wide_c.lo <= DPF_ONE_SIDED;
+}
+
+/* f(k) and f(k + 1)/f(k), f(k) = e^(-k^2 / 2 sigma^2). */
+typedef struct {
+    ends f, growth, square;
+} terms;
+
+/* Those of k = 1. */
+ONE_COPY terms first_terms(ends t) {
+    const ends q = exp_minus(ratio(exactly(one), product(product(t, t), integer(2)))), square = product(q, q);
+    return (terms){q, product(q, square), square};
+}
+
+ONE_COPY void next_term(terms *at) {
+    at->f = product(at->f, at->growth);
+    at->growth = product(at->growth, at->square);
+}
+
+/* f(1) + f(2) + ...; what follows a term is less than a geometric series. */
+ONE_COPY ends sum_of_terms(terms at) {
+    ends total = exactly(zero);
+    for (; !is_zero(&at.f.low); next_term(&at))
+        total = sum(total, at.f);
+    const ends rest = ratio(at.f, difference(exactly(one), at.growth));
+    add(&total.high, &rest.high);
+    return total;
 }

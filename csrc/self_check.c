@@ -189,8 +189,47 @@ static int knows_release(int isa, const dpf_known *row, const int16_t *table, ui
     return digest == row->digest[dpf_isa_of(isa)->fma];
 }
 
+/* The plan is made as it is known; and so is its table, for which there is room at `table`. */
+static int knows_plan(const dpf_known *row, int16_t *table, uint64_t *thresholds, uint16_t *guide) {
+    static const uint64_t below[2] = {3, 9};
+    const int squared = row->plan.normal.half_angle != 0.0 || row->plan.search.steps;
+    const dpf_wide times = ((dpf_wide)3 << row->exponent) - 1, above = squared ? times * times : times;
+    const uint64_t limbs[2] = {(uint64_t)above, (uint64_t)(above >> 64)};
+    const dpf_ratio of = {.law = row->plan.law,
+                          .above_limbs = 1 + (limbs[1] > 0),
+                          .below_limbs = 1,
+                          .above = limbs,
+                          .below = below + squared};
+    dpf_plan made;
+    if (dpf_make_plan(&of, &made, thresholds, guide) != 0)
+        return 0;
+    if (made.bulk == DPF_TABLE) {
+        uint64_t digest = 0;
+        dpf_make_table(&made, table);
+        for (int word = 0; word < 1 << 16; word++)
+            digest += digested(word, (uint64_t)table[word]);
+        if (digest != row->table)
+            return 0;
+    }
+    if (made.search.steps) {
+        for (int64_t i = 0; i < DPF_GUIDE; i++)
+            if (guide[i] != row->plan.search.guide[i])
+                return 0;
+        for (int64_t i = 0; i == 0 || thresholds[i - 1]; i++)
+            if (thresholds[i] != row->plan.search.thresholds[i])
+                return 0;
+        made.search.thresholds = row->plan.search.thresholds;
+        made.search.guide = row->plan.search.guide;
+    }
+    return memcmp(&made, &row->plan, sizeof made) == 0;
+}
+
 const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
     int16_t *const table = (int16_t *)scratch;
+    uint64_t *const room = scratch + TABLE;
+    for (const dpf_known *each = row; each->what; each++)
+        if (each->exponent && !knows_plan(each, table, room, (uint16_t *)(room + DPF_THRESHOLDS)))
+            return each->what;
     if (!dpf_isa_of(isa)->counts_zeros(1))
         return "counting leading zeros";
     if (!knows_cipher(isa))
@@ -198,7 +237,7 @@ const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
     for (int word = 0; word < 1 << 16; word++)
         table[word] = (int16_t)(word % 64 == 37 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
     const dpf_fpmode mode = dpf_fp_enter();
-    while (row->what && (row->tier ? knows_planted(isa, row) : knows_release(isa, row, table, scratch + TABLE)))
+    while (row->what && (row->tier ? knows_planted(isa, row) : knows_release(isa, row, table, room)))
         row++;
     dpf_fp_leave(mode);
     return row->what;

@@ -16,6 +16,7 @@ from dpfast.errors import DpfastError, EntropyError, SelfCheckError, UnusableVal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from fractions import Fraction
 
 STREAM_VERSION: int = lib.DPF_STREAM_VERSION
 TABLE_BITS: int = lib.DPF_TABLE_BITS
@@ -27,7 +28,6 @@ INTERRUPTED: int = lib.DPF_INTERRUPTED
 BLOCK: int = lib.DPF_BLOCK
 SMALL: int = lib.DPF_SMALL
 NOT_FINITE: int = lib.DPF_NOT_FINITE
-SCALE_DIGITS = 64 * (lib.DPF_EXACT_LIMBS - 2)  # a plan's `scale` is in units of 2^-SCALE_DIGITS
 KINDS = {  # by NumPy's letter
     "l": lib.DPF_INT64, "L": lib.DPF_UINT64, "i": lib.DPF_INT32, "I": lib.DPF_UINT32, "h": lib.DPF_INT16,
     "H": lib.DPF_UINT16, "b": lib.DPF_INT8, "B": lib.DPF_UINT8, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32,
@@ -223,57 +223,42 @@ class Bits:
         return bytes(ffi.buffer(self._bits))
 
 
-_ARRAYS = {"table": "int16_t[]", "thresholds": "uint64_t[]", "guide": "uint16_t[]"}
-# The block of a field of dpf_plan that is in one; no two fields have one name.
-_BLOCKS = {
-    field: block
-    for block, kind in ffi.typeof("dpf_plan").fields
-    if kind.type.kind == "struct"
-    for field, _ in kind.type.fields
-}
-
-
-def fields(plan: Any) -> dict[str, Any]:
-    """The fields of a dpf_plan by name, whichever block they are in."""
-    top = {name: getattr(plan, name) for name, _ in ffi.typeof("dpf_plan").fields if name not in _BLOCKS.values()}
-    return top | {name: getattr(getattr(plan, block), name) for name, block in _BLOCKS.items()}
-
-
 class Plan:
-    """The C record of one law with its parameters; the fields are named as in csrc/dpf_abi.h."""
+    """The C record of one law with its parameters, as csrc/plan.c makes it."""
 
     __slots__ = ("_kept", "_plan", "address", "width")
 
-    def __init__(self, law: str, *, table: np.ndarray | None = None, **fields: Any) -> None:
-        """Arrays (table int16, thresholds uint64, guide uint16) are kept: the plan points there."""
+    def __init__(self, law: str, scale: Fraction, *, one_sided: bool = False) -> None:
+        """scale: in steps of the grid; of a Gaussian its square. Raises: DpfastError."""
+        above, below = map(_limbs_of, (scale.numerator, scale.denominator))
+        ratio = ffi.new("dpf_ratio *", (LAW_NUMBERS[law], one_sided, len(above), len(below), above, below))
+        searches = ffi.new("uint64_t[]", lib.DPF_THRESHOLDS), ffi.new("uint16_t[]", lib.DPF_GUIDE)
         self._plan = ffi.new("dpf_plan *")
-        self._plan.law = LAW_NUMBERS[law]
-        self._kept = []
-        for name, value in {**fields, "table": table}.items():
-            place, held = getattr(self._plan, _BLOCKS[name]) if name in _BLOCKS else self._plan, value
-            if name in _ARRAYS:
-                held = ffi.NULL if value is None else ffi.from_buffer(_ARRAYS[name], value)
-                self._kept.append(held)
-            elif name in ("wide_t", "wide_c"):
-                held = int(value) % 2**64, int(value) >> 64
-            elif name == "scale":
-                held = [value >> 64 * limb & (2**64 - 1) for limb in range(lib.DPF_EXACT_LIMBS)]
-            setattr(place, name, held)
-        self.address = address(self._plan)
-        self.width = int(self._plan.width)
+        self._kept: tuple[Any, ...] = searches
+        if lib.dpf_make_plan(ratio, self._plan, *searches) != 0:
+            raise DpfastError(f"there is no plan of the {law} law for {scale}")
+        if not self._plan.search.steps:
+            self._kept = ()
+        self._name()
 
-    def check(self) -> None:
-        """Whether a known answer has this plan, made here, bit for bit. Raises: SelfCheckError."""
-        known = itertools.takewhile(
-            lambda row: row.what != ffi.NULL, map(known_answers().__getitem__, itertools.count())
-        )
-        made = bytes(ffi.buffer(self._plan))
-        if all(bytes(ffi.buffer(ffi.addressof(row, "plan"))) != made for row in known):
-            law = next(name for name, number in LAW_NUMBERS.items() if number == self._plan.law)
-            raise SelfCheckError(
-                f"on this machine the constants of a known {law} plan come out otherwise, so dpfast draws nothing by "
-                "this law; install python-flint and NumPy again, and if that does not help, report it"
-            )
+    def _name(self) -> None:
+        self.address, self.width = address(self._plan), int(self._plan.width)
+
+    def thresholds(self) -> list[int]:
+        """Those of a search, in falling order."""
+        return list(itertools.takewhile(bool, self._kept[0])) if self._kept else []
+
+    def tabled(self) -> Plan:
+        """With its table, where bulk calls begin at one."""
+        if self._plan.bulk != TABLE:
+            return self
+        table = ffi.new("int16_t[]", 2 << TABLE_BITS)
+        lib.dpf_make_table(self._plan, table)
+        found = object.__new__(Plan)
+        found._plan, found._kept = ffi.new("dpf_plan *", self._plan[0]), (*self._kept, table)
+        found._plan.table = table
+        found._name()
+        return found
 
     def fill(
         self,
@@ -374,6 +359,11 @@ _RELEASE, _PLAN = ffi.typeof("dpf_release *"), ffi.typeof("dpf_plan *")
 _move, _new_release = ffi.memmove, ffi.new_allocator(should_clear_after_alloc=False)
 _new_room = ffi.new_allocator(should_clear_after_alloc=False)  # 128 KiB that C rarely writes
 _bytes = partial(ffi.from_buffer, ffi.typeof("uint8_t[]"))
+
+
+def _limbs_of(number: int) -> Any:
+    """A whole number above 0, in C."""
+    return ffi.from_buffer("uint64_t[]", number.to_bytes(-(-number.bit_length() // 64) * 8, "little"))
 
 
 def _limbs(number: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from places import ROOT
 
 CSRC = ROOT / "csrc"
-COMMON = "dispatch", "chacha", "entropy", "exact", "self_check"
+COMMON = "dispatch", "chacha", "entropy", "exact", "plan", "self_check"
 FLAGS = "-std=c11", "-O0", "-g0", "-w", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"
 LONGEST = 300  # seconds of one compilation or check
 
@@ -255,6 +255,15 @@ SPOILT = [
     Spoilt("table: the line between blocks", "table.h", "memcpy(my.noise[(begin / DPF_BLOCK + 1) % 2], old - BEFORE, BEFORE * sizeof *old);", ""),
     Spoilt("table: sums past the caches are one on", "table.h", "DPF_STORE(sums->out + i * (int)sizeof(type), &x);", "DPF_STORE(sums->out + (i & ~8) * (int)sizeof(type), &x);"),
     Spoilt("table: a group's counter is the one before", "table.h", "group + (uint64_t)at / group_draws + 1", "group + (uint64_t)at / group_draws"),
+    # plans
+    Spoilt("plan: no half is rounded", "plan.c", "(double)(upper.limb[0] | rest)", "(double)(upper.limb[0] & ~(uint64_t)0x7ff)"),
+    Spoilt("plan: a sum of terms ends early", "exact.h", "    for (; !is_zero(&at.f.low); next_term(&at))\n", "    for (; !is_zero(&at.f.low) && at.f.low.limb[POINT - 1]; next_term(&at))\n"),
+    Spoilt("plan: a root lacks its last digit", "exact.h", "(i > 0 ? to[i - 1] >> 63 : !borrow);", "(i > 0 ? to[i - 1] >> 63 : !borrow && at > 0);"),
+    Spoilt("plan: a quotient lacks its last digit", "exact.h", "at >= -behind; at--", "at > -behind; at--"),
+    Spoilt("plan: the guide begins one sixteenth on", "plan.c", "edge = (dpf_wide)(16 + i % 16) << i / 16,", "edge = (dpf_wide)(16 + (i + 1) % 16) << (i + 1) / 16,"),
+    Spoilt("plan: a table's mirror is no mirror", "plan.c", "(int16_t)-table[cell];", "table[cell];"),
+    Spoilt("plan: a table's last cells are open", "plan.c", "cell < *from; cell++)", "cell + 1 < *from; cell++)"),
+    Spoilt("plan: C is 0", "plan.c", "log_weight(geometric_ratio(exactly(t))).low", "zero"),
     # stores, modes and what is asked beforehand
     Spoilt("past the caches: the tail is left", "machine.h", "    memcpy(out, in, (size_t)n * 8);\n}", "    if (!non_temporal)\n        memcpy(out, in, (size_t)n * 8);\n}"),
     Spoilt("past the caches: the head is left", "machine.h", "        memcpy(out, in, (size_t)first * 8);\n", ""),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BI
 BLOCK, SMALL, SEALED_ROWS = _native.BLOCK, engine.SMALL, sealed_blocks.BLOCK
 KINDS = {np.dtype(letter): kind for letter, kind in _native.KINDS.items()}  # what values are, to C
 INT64, UINT64, FLOAT64, FLOAT32 = (KINDS[np.dtype(letter)] for letter in "lLdf")
-Plan, StreamKey = _native.Plan, _native.StreamKey
+StreamKey = _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
 usable_threads, checked = engine.usable_threads, _native.checked
 score_ends = nominate._ends  # between which a kernel takes a candidate's score to lie
@@ -65,7 +65,6 @@ constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_
 law = attrgetter("_law")  # in intervals
 kept_for_equals, remembered = (equals._first_of_equals, equals._checked), equals.remembered
 prepared = attrgetter("_small")  # for small releases
-constants = methodcaller("_constants")  # a plan's, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
 narrow = attrgetter("_narrow")  # whether one limb holds each draw
 exponent, bound, ratio = map(attrgetter, ("_exponent", "_bound", "_ratio"))  # a real law's grid and values
@@ -78,6 +77,84 @@ curve, losses = (
     attrgetter("_losses"),
 )  # a module's: dpfast.evidence.bench.curves, dpfast.app.pictures
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
+
+
+# ------------------------------------------------------------------ plans
+
+ARRAYS = {"table": "int16_t[]", "thresholds": "uint64_t[]", "guide": "uint16_t[]"}
+# The block of a field of dpf_plan that is in one; no two fields have one name.
+BLOCKS = {
+    field: block
+    for block, kind in _native.ffi.typeof("dpf_plan").fields
+    if kind.type.kind == "struct"
+    for field, _ in kind.type.fields
+}
+
+
+class Plan(_native.Plan):
+    """A plan with these fields, named as in csrc/dpf_abi.h, in place of those that C makes."""
+
+    def __init__(self, law: str, *, table: np.ndarray | None = None, **fields: Any) -> None:
+        """Arrays (table int16, thresholds uint64, guide uint16) are kept: the plan points there."""
+        kept: list[Any] = []
+        self._plan = _native.ffi.new("dpf_plan *")
+        self._plan.law = _native.LAW_NUMBERS[law]
+        for name, value in {**fields, "table": table}.items():
+            place, held = getattr(self._plan, BLOCKS[name]) if name in BLOCKS else self._plan, value
+            if name in ARRAYS:
+                held = _native.ffi.NULL if value is None else _native.ffi.from_buffer(ARRAYS[name], value)
+                kept.append(held)
+            elif name in ("wide_t", "wide_c"):
+                held = int(value) % 2**64, int(value) >> 64
+            elif name == "scale":
+                held = [value >> 64 * limb & (2**64 - 1) for limb in range(15)]
+            setattr(place, name, held)
+        self._kept = tuple(kept)
+        self._name()
+
+
+def fields(plan: _native.Plan) -> dict[str, Any]:
+    """What Plan takes, of a plan without a table."""
+    found = {}
+    for name in [name for name, kind in _native.ffi.typeof("dpf_plan").fields if kind.type.kind != "struct"] + [
+        *BLOCKS
+    ]:
+        value = getattr(getattr(plan._plan, BLOCKS[name]) if name in BLOCKS else plan._plan, name)
+        if name in ("wide_t", "wide_c"):
+            value = value.lo + (value.hi << 64)
+        elif name == "scale":
+            value = sum(limb << 64 * place for place, limb in enumerate(value))
+        if name not in ("law", *ARRAYS):
+            found[name] = value
+    if found["steps"]:
+        thresholds, guide = np.array(list(plan._kept[0]), np.uint64), np.array(list(plan._kept[1]), np.uint16)
+        n = np.count_nonzero(thresholds) + 2 ** found["steps"]
+        found |= {"thresholds": thresholds[:n], "guide": guide}
+    return found
+
+
+def constants(mechanism: Any) -> dict[str, Any]:
+    """A mechanism's plan, by the names of its fields."""
+    return fields(mechanism._made_plan())
+
+
+made_plan = _native.Plan  # by a law's name and a scale
+NO_SCALE, THRESHOLDS = _native.lib.DPF_NO_SCALE, _native.lib.DPF_THRESHOLDS
+
+
+def plan_status(law: int, above: Sequence[int], below: Sequence[int]) -> tuple[int, bool]:
+    """What C says of a ratio of such limbs, and whether the plan has nothing but its law."""
+    ffi = _native.ffi
+    limbs = ffi.new("uint64_t[]", list(above)), ffi.new("uint64_t[]", list(below))
+    ratio = ffi.new("dpf_ratio *", (law, 0, len(above), len(below), *limbs))
+    plan = ffi.new("dpf_plan *")
+    status = _native.lib.dpf_make_plan(ratio, plan, ffi.new("uint64_t[]", THRESHOLDS), ffi.new("uint16_t[]", 1025))
+    return status, not any(bytes(ffi.buffer(plan))[4:])
+
+
+def table(plan: _native.Plan) -> np.ndarray:
+    """The table of a plan that has one."""
+    return np.array(list(plan.tabled()._kept[-1]), np.int16)
 
 
 def warns_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -521,9 +598,20 @@ def own_plans(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:
-    """Another `constants` or `plan` of a class, not shared among equals."""
+    """Another `made_plan` or `plan` of a class, not shared among equals."""
     own_plans(monkeypatch)
     monkeypatch.setattr(owner, f"_{what}", value)
+
+
+def plant_plan(monkeypatch: pytest.MonkeyPatch, owner: Any, constants: dict[str, Any]) -> None:
+    """Another plan of a class's mechanisms, by the names of its fields."""
+    plant(monkeypatch, owner, "made_plan", lambda _: Plan(owner.LAW, **constants))
+
+
+def changed_plans(monkeypatch: pytest.MonkeyPatch, owner: Any, changed: dict[str, Any]) -> None:
+    """Plans of a class's mechanisms, of which these fields are others."""
+    made = owner._made_plan
+    plant(monkeypatch, owner, "made_plan", lambda one: Plan(owner.LAW, **fields(made(one)) | changed))
 
 
 def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any]) -> None:

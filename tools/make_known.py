@@ -67,6 +67,7 @@ class Row:
     start: int = 0
     rejects: float = 0.0  # in place of the plan's: it is then no law's
     planted: list[Planted] = field(default_factory=list)
+    makes: bool = False  # whether the check makes the plan, too
 
     @property
     def scale(self) -> Fraction:
@@ -621,6 +622,10 @@ def rows() -> list[Row]:
         start = usual.get((law, e), LARGE if e == 60 else START)
         found.append(Row(law, e, constant_work=constant_work, how=how, n=n, start=start))
     found.append(Row(DiscreteGaussian, 8, constant_work=DOUBLE, how=noise(), n=200, start=START, rejects=REJECTS))
+    for law, e in ((DiscreteLaplace, 3), (Laplace, 21), (Gaussian, 21), (DiscreteGaussian, 2), (DiscreteGaussian, 20)):
+        next(
+            row for row in found if (row.law, row.exponent, row.constant_work, row.rejects) == (law, e, 0, 0)
+        ).makes = True
     return found
 
 
@@ -684,17 +689,21 @@ def header(rows: Sequence[Row]) -> str:
             text.append(array("dpf_planted", f"known_planted{at}", planted, 1))
         arrays = {}
         for buffer in row.made._kept:  # thresholds and guide, if any
-            if buffer == ffi.NULL:
-                continue
             kind = ffi.typeof(buffer).item.cname
             name = {"uint64_t": "thresholds", "uint16_t": "guide"}[kind]
-            wide, held = name == "thresholds", bytes(ffi.buffer(buffer))
+            wide, held = name == "thresholds", tuple(buffer)
+            if wide:
+                held = held[: held.index(0) + 2**row.made._plan.search.steps]
             if held not in shared:
                 shared[held] = f"known_{name}{at}"
-                values = [f"{value:#x}" if wide else str(value) for value in buffer]
+                values = [f"{value:#x}" if wide else str(value) for value in held]
                 text.append(array(kind, shared[held], values, 4 if wide else 24))
             arrays[name] = shared[held]
         parts = [f'.what = "{row.what}"', f".plan = {initializer(row.plan[0], arrays)}"]
+        if row.makes:
+            parts.append(f".exponent = {row.exponent}")
+            table = row.mechanism._bulk_plan._kept[-1] if row.made._plan.bulk == TABLE else []
+            parts += [f".table = {sum(itertools.starmap(digested, enumerate(table))) % 2**64:#x}"] * bool(len(table))
         if row.tier:
             parts += [f".tier = {row.tier}", f".bits = {row.bits}"]
             parts += [f".planted = known_planted{at}"] if row.planted else []

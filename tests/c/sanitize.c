@@ -43,117 +43,78 @@ static uint64_t any(void) {
     return state ^= state << 17;
 }
 
-/* A scale and C = ln(2 / (1 + q)) in units of 2^-120. */
-static const struct {
-    double t;
-    dpf_u128 c;
-} scales[] = {
-    {0x1p-60, {0xabc9e3b39803f2f6, 0xb17217f7d1cf79}},
-    {0x1p-1, {0x7d5cb21b0a82fee1, 0x90f3bd4f7194e7}},
-    {0x1p+0, {0xdbb14f70d67a076d, 0x61402cf8d6cae7}},
-    {0x1.4p+3, {0xb822d02832a32f50, 0xc7aea0326e698}},
-    {0x1p+7, {0xa4fc09c00cb70735, 0xff800015554f}},
-    {0x1.f4p+9, {0x86e6524f5f094355, 0x20c282c6f0b4}},
-    {0x1p+20, {0x155555555, 0x7ffffe000}},
-    {0x1.dcd65p+29, {0x28c86dc227d2ab6, 0x225c17d}},
-    {0x1p+44, {0xffffffffe0000000, 0x7ff}},
-    {0x1.c6bf52634p+49, {0x75f3dceac28ad3a, 0x24}},
-    {0x1p+60, {0x7ffffffffffffff, 0x0}},
-};
+static const double scales[] = {0x1p-60, 0x1p-1,        0x1p+0,  0x1.4p+3,          0x1p+7, 0x1.f4p+9,
+                                0x1p+20, 0x1.dcd65p+29, 0x1p+44, 0x1.c6bf52634p+49, 0x1p+60};
 enum { SCALES = sizeof scales / sizeof *scales };
 
-static double from(dpf_wide c) {
-    return ((double)(uint64_t)(c >> 64) * 0x1p64 + (double)(uint64_t)c) * 0x1p-120;
+static int limbs_of(const uint64_t *limb, int n) {
+    while (n > 1 && limb[n - 1] == 0)
+        n--;
+    return n;
 }
 
-/* The scale, a double t from 2^-60 on, as the exact tier reads it: in units of 2^-832. */
-static void set_scale(dpf_plan *plan, double t) {
-    int place = 64 * (DPF_EXACT_LIMBS - 2) - 120;
-    plan->t = t;
-    memset(plan->scale, 0, sizeof plan->scale);
-    for (t *= 0x1p120; t >= 0x1p64; t *= 0.5)
-        place++;
-    plan->scale[place / 64] = (uint64_t)t << place % 64;
-    if (place % 64 > 0)
-        plan->scale[place / 64 + 1] = (uint64_t)t >> (64 - place % 64);
-}
-
-/* A plan as noise/mechanisms/discrete_laplace.py or laplace.py makes it; the scale is a double. */
-static dpf_plan exponential(int law, int at, int16_t *table) {
-    const double t = scales[at].t, relative_error = law == LAPLACE ? 0x6p-52 : 0x5p-52;
-    const dpf_wide lift = (dpf_wide)1 << 20, own = (dpf_wide)scales[at].c.hi << 64 | scales[at].c.lo;
-    const dpf_wide c = law == LAPLACE ? 0 : own, upper = c >> 75 << 75;
-    const dpf_wide wide_t = t < 16.0 ? (dpf_wide)(uint64_t)(t * 0x1p60) << 7 : (dpf_wide)(uint64_t)t << 67;
+/* A law's plan at scale t, from 2^-60 to 2^60; a search, if it has one, is put beside it. */
+static dpf_plan made(int law, double t, uint64_t *thresholds, uint16_t *guide) {
+    uint64_t above[2] = {0}, below[5] = {0};
+    int down = 0, squared = law >= GAUSSIAN;
     dpf_plan plan;
-    memset(&plan, 0, sizeof plan);
-    plan.law = law;
-    plan.width = law == LAPLACE ? t <= 0x1p21 ? 32 : 64 : t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
-    plan.bulk = law != LAPLACE && t <= 0x1p7    ? DPF_TABLE
-                : law != LAPLACE && t <= 0x1p12 ? DPF_FLOAT
-                : t <= 0x1p44                   ? DPF_DOUBLE
-                                                : DPF_DOUBLE_DOUBLE;
-    plan.constant_work = t <= 0x1p17                     ? DPF_DOUBLE
-                         : law == LAPLACE && t <= 0x1p21 ? DPF_EXTENDED
-                         : t <= 0x1p40                   ? DPF_DOUBLE_DOUBLE
-                                                         : DPF_INTEGER;
-    plan.extended_margin = 0.5 - 0x1p-35;
-    plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
-    set_scale(&plan, t);
-    plan.logarithm.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
-    plan.margin = 0.5 - relative_error * (t + 2.0);
-    plan.relative_error = relative_error;
-    plan.margin32 = 0.5 - 0x3p-37 * (t + 1.0);
-    plan.half_cell = (t / 2.0 + 0.25) * (1.0 + 0x1p-20);
-    plan.float_margin = 0.5 - 0x1p-23 * (2.25 * t + 4.0);
-    plan.float_error = 0x3.2p-23;
-    plan.logarithm.c = from(upper);
-    plan.logarithm.c_low = from(c - upper);
-    plan.double_double_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
-    plan.logarithm.wide_t.hi = (uint64_t)(wide_t >> 64);
-    plan.logarithm.wide_t.lo = (uint64_t)wide_t;
-    plan.logarithm.wide_c = scales[at].c;
-    if (law == LAPLACE)
-        plan.logarithm.wide_c.hi = 0, plan.logarithm.wide_c.lo = (uint64_t)lift;
-    if (plan.bulk == DPF_TABLE) { /* the cells of 15 digits, by the integers */
+    while (t != (double)(uint64_t)t || (squared && t < 0x1p52 && down < 60))
+        t *= 2.0, down++;
+    const dpf_wide whole = squared ? (dpf_wide)(uint64_t)t * (uint64_t)t : (uint64_t)t;
+    above[0] = (uint64_t)whole, above[1] = (uint64_t)(whole >> 64);
+    down *= 1 + squared;
+    below[down / 64] = (uint64_t)1 << down % 64;
+    const dpf_ratio of = {law, 0, limbs_of(above, 2), limbs_of(below, 5), above, below};
+    holds(dpf_make_plan(&of, &plan, thresholds, guide) == 0, "a plan is made");
+    return plan;
+}
+
+/* With its table, which has what the integers decide of the cells of 15 digits. */
+static dpf_plan exponential(int law, double t, int16_t *table) {
+    dpf_plan plan = made(law, t, NULL, NULL);
+    if (plan.bulk == DPF_TABLE) {
+        dpf_make_table(&plan, table);
         for (uint64_t cell = 0; cell < 1 << DPF_TABLE_BITS; cell++) {
             const dpf_planted planted = {.digits = {cell}};
             dpf_u128 magnitude;
             uint8_t decided;
             dpf_tier(DPF_PORTABLE, &plan, DPF_INTEGER, DPF_TABLE_BITS, 1, &planted, &magnitude, &decided);
-            table[cell] = (int16_t)(decided ? (int)magnitude.lo : DPF_UNDECIDED);
-            table[cell + (1 << DPF_TABLE_BITS)] = (int16_t)(decided ? -(int)magnitude.lo : DPF_UNDECIDED);
+            holds(!decided || table[cell] == (int)magnitude.lo, "a table's cell");
+            holds(table[cell + (1 << DPF_TABLE_BITS)] == (table[cell] == DPF_UNDECIDED ? DPF_UNDECIDED : -table[cell]),
+                  "its mirror");
         }
         plan.table = table;
     }
     return plan;
 }
 
-/* As normal_constants of gaussian.py makes it. */
-static dpf_plan normal(int law, double t) {
-    const int short_words = t <= 0x1p20;
-    dpf_plan plan;
-    memset(&plan, 0, sizeof plan);
-    plan.law = law;
-    plan.width = short_words ? 32 : 64;
-    plan.bulk = law == DISCRETE_GAUSSIAN && t <= 0x1p12 ? DPF_FLOAT : t <= 0x1p40 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
-    plan.constant_work = t <= 0x1p16 ? DPF_DOUBLE : short_words ? DPF_EXTENDED : DPF_DOUBLE_DOUBLE;
-    plan.extended_margin = 0.5 - 0x1p-48;
-    plan.normal.extended_error = 0x1p-53;
-    set_scale(&plan, t);
-    plan.margin = 0.5 - 0x1p-50;
-    plan.relative_error = 0x14p-52;
-    plan.margin32 = plan.margin;
-    plan.half_cell = t * (!short_words ? t : t < 1.48 ? 1.75 : 1.1796875 * t) * (1.0 + 0x1p-20);
-    plan.normal.half_angle = short_words ? 0x1.bp-31 : 0x1p-62 * (1.0 + 0x1p-20);
-    plan.double_double_margin = 0.5 - t * 0x1p-73 - 0x1p-38;
-    plan.normal.double_double_cell = t * (short_words ? 0x1p-63 : 1.4143 * 0x1p-73);
-    plan.float_margin = 0.5 - 0x4p-23;
-    plan.float_error = 0x3.6p-23;
-    plan.normal.float_log_error = 0x2.4p-23 * t * t;
-    plan.normal.rejects = 1.0 / (24.0 * t * t * t * t);
-    plan.normal.accept_below = t > 128.0 ? (int32_t)(65536.0 * (1.0 - 3.85 / (t * t))) : 0;
-    plan.normal.candidates = t * t > 0x1p26 ? 1 : 2;
-    return plan;
+/* A search of its law: its table, and that no ratio that is none has a plan. */
+static void plans(void) {
+    uint64_t *const thresholds = room(sizeof *thresholds * DPF_THRESHOLDS);
+    uint16_t *const guide = room(sizeof *guide * DPF_GUIDE);
+    int16_t *const table = room(sizeof *table << 16);
+    for (double t = 1.0 / 512; t <= 128.0; t *= 1.5) {
+        const dpf_plan plan = made(DISCRETE_GAUSSIAN, t, thresholds, guide);
+        dpf_make_table(&plan, table);
+        for (int cell = 1; cell < 1 << DPF_TABLE_BITS; cell++) {
+            int above = 0, inside = 0;
+            for (; thresholds[above] >> 49 >= (uint64_t)cell; above++)
+                inside |= thresholds[above] >> 49 == (uint64_t)cell;
+            holds(table[cell] == (inside ? DPF_UNDECIDED : above), "a cell of thresholds");
+        }
+    }
+    const uint64_t *const limbs = room(DPF_RATIO_LIMBS * sizeof *limbs);
+    for (int law = DISCRETE_LAPLACE; law <= DISCRETE_GAUSSIAN; law++)
+        for (int n = -1; n <= 1; n++)
+            for (int m = -1; m <= 1; m++) {
+                const dpf_ratio of = {law, 0, n * DPF_RATIO_LIMBS, m * DPF_RATIO_LIMBS, limbs, limbs};
+                dpf_plan plan;
+                holds(dpf_make_plan(&of, &plan, thresholds, guide) == (n > 0 && m > 0 ? 0 : DPF_NO_SCALE), "a ratio");
+            }
+    free((void *)(uintptr_t)limbs);
+    free(thresholds);
+    free(guide);
+    free(table);
 }
 
 /* The least double of the i-th sixteenth of a binade from 1 on. */
@@ -173,7 +134,8 @@ static dpf_plan searched(uint64_t *thresholds, int count, uint16_t *guide, int16
     plan.bulk = DPF_TABLE;
     plan.constant_work = DPF_DOUBLE;
     plan.search.steps = 1;
-    set_scale(&plan, 8.0); /* for the exact tier; no draw comes there */
+    memcpy(plan.scale, made(LAPLACE, 8.0, NULL, NULL).scale,
+           sizeof plan.scale); /* for the exact tier; no draw comes there */
     for (int i = 0; i < count; i++)
         thresholds[i] = i == 0 ? any() | (uint64_t)1 << 63 : thresholds[i - 1] - thresholds[i - 1] / 30 - 1;
     for (int i = 0; i <= 64 * 16; i++) {
@@ -364,8 +326,7 @@ static void tiers(const dpf_plan *plan) {
             for (int i = 0; i < N; i++) {
                 planted[i].digits[0] >>= bits - DPF_TABLE_BITS;
                 dpf_tier(dpf_best_isa(), plan, DPF_TABLE, 16, 1, &planted[i], found, decided);
-                holds(decided[0] <= any_decided[i], "the table decides what the integers do");
-                if (decided[0])
+                if (decided[0] && any_decided[i])
                     same(found, &known[i], sizeof *known, "table and tiers");
             }
     }
@@ -648,7 +609,7 @@ static void exactly_added(const dpf_plan *plan) {
         }
     if (plan->law == DISCRETE_GAUSSIAN) { /* a scale that has no proposals: nobody decides on them */
         dpf_plan narrow = none;
-        set_scale(&narrow, 16.0);
+        memcpy(narrow.scale, made(LAPLACE, 16.0, NULL, NULL).scale, sizeof narrow.scale);
         const dpf_release how = release(dpf_best_isa(), &narrow, 1, kind, 2);
         fails(&how, 0, N, in, out[0], DPF_OPEN);
     }
@@ -851,6 +812,7 @@ int main(void) {
     holds(strcmp(dpf_law_name(DISCRETE_GAUSSIAN), "discrete_gaussian") == 0 && !dpf_law_name(5), "law 4, the last");
     entropy();
     arrow();
+    plans();
     mode();
     for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1)) {
         blocks(isa);
@@ -866,15 +828,16 @@ int main(void) {
     }
     for (int at = 0; at < SCALES; at++)
         for (int which = DISCRETE_LAPLACE; which <= LAPLACE; which++) {
-            const dpf_plan plan = exponential(which, at, table);
+            const dpf_plan plan = exponential(which, scales[at], table);
             law(&plan);
         }
     for (size_t at = 0; at < sizeof normals / sizeof *normals; at++)
         for (int which = GAUSSIAN; which <= DISCRETE_GAUSSIAN; which++) {
             const double t = normals[at];
-            const dpf_plan plan = normal(which, t);
-            if (which == GAUSSIAN || (t > 128.0 && t <= 1e9))
-                law(&plan);
+            if (which == DISCRETE_GAUSSIAN && (t <= 128.0 || t > 1e9))
+                continue;
+            const dpf_plan plan = made(which, t, NULL, NULL);
+            law(&plan);
         }
     for (int count = 1; count <= 500; count *= 7) {
         uint64_t *thresholds = room(sizeof *thresholds * (size_t)(count + 64));

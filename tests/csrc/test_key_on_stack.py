@@ -225,7 +225,7 @@ def adding(isa: int, room: Room) -> Iterator[Call]:
 def adding_fresh(isa: int, room: Room) -> Iterator[Call]:
     """Where getrandom gives KEY alone; a plan, and one of which only the exact tier decides."""
     for mechanism, kind in ((REALS["laplace"], lib.DPF_FLOAT64), (MECHANISMS["double32"], lib.DPF_INT64)):
-        blind = _native.Plan(mechanism.LAW, **tiers.constants(mechanism) | BLIND)
+        blind = tiers.Plan(mechanism.LAW, **tiers.constants(mechanism) | BLIND)
         for plan in (mechanism._constant_work_plan, blind):
             room.kept.append(plan)
             for n in (1, 20):
@@ -301,6 +301,8 @@ KEYLESS = {
     "dpf_all_finite",
     "dpf_small",
     "dpf_best_isa",
+    "dpf_make_plan",
+    "dpf_make_table",
     "dpf_isa_name",
     "dpf_law_name",
     "dpf_isa_runs",
@@ -553,6 +555,8 @@ WORK = """
     import dpfast
     from dpfast import _native
     from dpfast.noise.release import engine
+    sys.path.append("tests")
+    import tiers
 
     probe, tool = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
     probe.left.restype = ctypes.c_int64
@@ -570,9 +574,8 @@ WORK = """
     integers, reals = dpfast.DiscreteLaplace(1, 10), dpfast.Gaussian(sigma=1)
     wide, rejecting = dpfast.DiscreteLaplace(1, 2**60), dpfast.DiscreteGaussian(sigma=1000)
     undecided = dpfast.DiscreteLaplace(1, 10**6)
-    integers._constant_work_plan  # whose law is then known to make right plans
-    blind = undecided._constants() | BLIND  # C decides no draw
-    with unittest.mock.patch.object(dpfast.DiscreteLaplace, "_constants", lambda _: blind):
+    blind = tiers.Plan(undecided.LAW, **tiers.constants(undecided) | BLIND)  # C's fast tiers decide no draw
+    with unittest.mock.patch.object(dpfast.DiscreteLaplace, "_made_plan", lambda _: blind):
         undecided._constant_work_plan
     small, large, shared = np.zeros(8, np.int64), np.zeros(20_000, np.int64), np.zeros(2**19, np.int64)
     calls = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,6 @@ from tiers import ISAS
 
 from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
 from dpfast._dpf import ffi, lib
-from dpfast.noise.mechanisms.known_plans import check_plan
 from dpfast.noise.mechanisms.laws import own_laws
 from dpfast.noise.random.random_bytes import random_bytes
 
@@ -184,32 +183,58 @@ def test_a_build_that_does_not_know_draws_nothing(monkeypatch: pytest.MonkeyPatc
             Laplace(1, 1).release(np.zeros(n))
 
 
-@pytest.mark.parametrize("law", sorted(own_laws()))
-def test_a_plan_made_here_is_a_known_one(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each use of the law is refused, and no value of `out` is touched."""
-    check_plan.cache_clear()
-    seen: list[Any] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(_native.Plan, "check", lambda _: seen.append(law))
-        check_plan(law)
-    assert len(seen) == 1
-    check_plan.cache_clear()
-    check_plan(law)
-    check_plan.cache_clear()
-    kind, right = own_laws()[law], _native.Plan
+MADE = [at for at, answer in enumerate(ROWS) if answer.exponent]
 
-    def wrong(name: str, **fields: Any) -> Any:
-        return right(name, **fields | {"double_double_margin": fields.get("double_double_margin", 0.0) + 2.0**-52})
 
-    monkeypatch.setattr(_native, "Plan", wrong)
-    mechanism_of = ("0.71",) if law.endswith("gaussian") else ("0.71", 1)
-    out = np.full(5, 7.0 if law in ("gaussian", "laplace") else 7)
-    for values, options in ((out, {}), (out, {}), (np.tile(out, 2000), {"lower": 0})):  # few, again, and in bulk
-        written = values.copy()
-        with pytest.raises(SelfCheckError, match=f"a known {law} plan come out otherwise"):
-            kind(*mechanism_of).release(values, out=written, **options)
-        assert (written == 7).all()
-    check_plan.cache_clear()
+def test_one_plan_of_each_law_is_made() -> None:
+    """And both kinds of tables, and a search among thresholds."""
+    laws = {_native.LAW_NUMBERS[law] for law in own_laws()}
+    assert {ROWS[at].plan.law for at in MADE} == laws
+    assert {ROWS[at].plan.law for at in MADE if ROWS[at].table} == {1, 4}
+    assert any(ROWS[at].plan.search.steps for at in MADE)
+
+
+SPOILT_PLANS = {
+    "a scale": lambda answer: answer.plan.scale.__setitem__(0, answer.plan.scale[0] ^ 1),
+    "what a float does not hold": lambda answer: setattr(
+        answer.plan, "t_low", (answer.plan.t_low or 1.0) * (1 + 2.0**-52)
+    ),
+    "a constant": lambda answer: setattr(
+        answer.plan, "double_double_margin", answer.plan.double_double_margin - 2.0**-54
+    ),
+    "a table": lambda answer: setattr(answer, "table", answer.table ^ 1),
+    "a tier": lambda answer: setattr(answer.plan, "bulk", answer.plan.bulk ^ 1),
+    "its scale": lambda answer: setattr(answer, "exponent", answer.exponent + 1),
+}
+
+
+@pytest.mark.parametrize("at", MADE, ids=[IDS[at] for at in MADE])
+def test_a_plan_made_otherwise_is_noticed(at: int) -> None:
+    """Each constant, by a bit; thresholds and the guide to them, too. As it is, all is known."""
+    scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
+
+    def found(spoil: Callable[[Any], object]) -> Any:
+        changed = ffi.new("dpf_known[]", 2)
+        changed[0] = ROWS[at]
+        held.append(spoil(changed[0]))
+        return lib.dpf_self_check(_native.PORTABLE, changed, scratch)
+
+    held: list[object] = []
+    assert found(lambda _: None) == ffi.NULL
+    for name, spoil in SPOILT_PLANS.items():
+        if name != "a table" or ROWS[at].table:
+            assert found(spoil) == ROWS[at].what, name
+    for name in ("thresholds", "guide") if ROWS[at].plan.search.steps else ():
+
+        def moved(answer: Any, name: str = name) -> object:
+            cells = ffi.new({"thresholds": "uint64_t[1280]", "guide": "uint16_t[1025]"}[name])
+            size = lib.DPF_GUIDE if name == "guide" else 1 + list(getattr(ROWS[at].plan.search, name)[0:300]).index(0)
+            cells[0:size] = list(getattr(ROWS[at].plan.search, name)[0:size])
+            cells[size // 2] ^= 1
+            setattr(answer.plan.search, name, cells)
+            return cells
+
+        assert found(moved) == ROWS[at].what, name
 
 
 @pytest.mark.usefixtures("_unchecked")

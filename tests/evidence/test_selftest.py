@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 
@@ -177,15 +176,9 @@ def test_a_plan_that_is_wrong_is_found(monkeypatch, field: str, value: float) ->
     At the quick share one run of 189 found no half_cell of 0. Draws are independent, so eight times
     as many find none in fewer than 1e-12, if it was not one of 30.
     """
-    DiscreteLaplace(1, 1).release([0])  # a process compares its first plan with a known one, and would stop there
-    tiers.own_plans(monkeypatch)
+    tiers.changed_plans(monkeypatch, DiscreteLaplace, {field: value})
     for other in ("laplace_grid", "gaussian_grid"):
         monkeypatch.setattr(certificates, other, lambda *_: None)
-    discrete_laplace = importlib.import_module(
-        "dpfast.noise.mechanisms.discrete_laplace"
-    )  # not the function of that name
-    right = discrete_laplace.constants
-    monkeypatch.setattr(discrete_laplace, "constants", lambda law: right(law) | {field: value})
     outcome = selftest.run([CHECK["decisions"]], factor=8 * QUICK)[0].outcome
     assert "DiscreteLaplace" in outcome.wrong[0]
     assert "double" in outcome.wrong[0]

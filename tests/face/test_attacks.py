@@ -11,6 +11,7 @@ import random
 from typing import Any
 
 import numpy as np
+import plans
 import pytest
 import tiers
 from fresh import python
@@ -19,7 +20,6 @@ from scipy import stats
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping
 from dpfast.errors import KeyReuseError
-from dpfast.noise.mechanisms.integer import signed_table
 
 
 def certified(events: int, others: int, n: int, level: float = ALPHA) -> float:
@@ -339,7 +339,7 @@ def mass(mechanism: DiscreteLaplace, cells: list[int | None], most: int) -> np.n
 
 def planned(mechanism: DiscreteLaplace, cells: list[int | None]) -> tiers.Plan:
     """A bulk release's plan that has this table."""
-    return tiers.Plan(mechanism.LAW, table=signed_table(cells), **tiers.constants(mechanism))
+    return tiers.Plan(mechanism.LAW, table=plans.signed_table(cells), **tiers.constants(mechanism))
 
 
 def drawn(mechanism: DiscreteLaplace, plan: tiers.Plan, n: int) -> np.ndarray:

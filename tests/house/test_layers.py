@@ -145,8 +145,6 @@ COMPUTED = {
 # Loops in mechanisms/ whose length is that of data, and why each may be.
 LOOPS = {
     ("above_threshold.py", "_release"): "one answer after another is the mechanism",
-    ("discrete_gaussian.py", "search"): "thresholds of a table",
-    ("integer.py", "signed_table"): "cells of a table",
     ("mechanism.py", "ppf"): "public probabilities",
     ("randomized_response.py", "_respond"): "chunks of answers, and the answers that the kernel left open",
     ("randomized_response.py", "estimate"): "categories",
@@ -159,6 +157,7 @@ C_FILES = {
     "dispatch.c",
     "entropy.c",
     "exact.c",
+    "plan.c",
     "rows.c",
     "self_check.c",
 }  # and isa_<name>.c

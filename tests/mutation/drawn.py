@@ -132,6 +132,7 @@ def reached(copy: Path) -> dict[str, dict[int, list[str]]]:
     kept = ROOT / "build" / f"reached-{git('rev-parse', 'HEAD^{tree}', root=copy)}"
     if not kept.exists():
         _trace(copy)
+        kept.parent.mkdir(exist_ok=True)
         shutil.copy(copy / ".coverage", kept)
     data, files = CoverageData(str(kept)), every_test_file(copy / "tests")
     data.read()

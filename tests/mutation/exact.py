@@ -6,8 +6,8 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("a discrete Laplace table is sure of every cell", "dpfast/privacy/exact/one_sided_geometric.py", "yield first, last",
-           "yield 0, last - 1", "test_exact.py -k plans"),
+    Mutant("a discrete Laplace table is sure of every cell", "dpfast/privacy/exact/one_sided_geometric.py", "found.append(ends)",
+           "found.append((0, ends[1] - 1))", "test_exact.py -k tables_are"),
     Mutant("delta is rounded down", "dpfast/privacy/exact/balls.py", "return near if near >= exact else math.nextafter(near, math.inf)",
            "return near", "test_gaussian_privacy.py -k convolution_rounded_up"),
     Mutant("a coin's U next below its threshold lies", "dpfast/privacy/exact/response.py", "return 0 if u > self.keep else -1", "return 0 if u >= self.keep else -1",

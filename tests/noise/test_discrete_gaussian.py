@@ -13,6 +13,7 @@ from functools import cache
 
 import mpmath
 import numpy as np
+import plans
 import pytest
 import tiers
 from laws import BY_NAME, reference_of
@@ -20,8 +21,6 @@ from proofs import CSRC, MODES, entered
 
 from dpfast import DiscreteGaussian, Gaussian, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.noise.mechanisms.discrete_gaussian import search
-from dpfast.noise.mechanisms.gaussian import normal_constants
 from dpfast.privacy import exact
 from dpfast.privacy.exact import Digits
 
@@ -37,7 +36,7 @@ INVERTED, REJECTED = [s for s in SIGMAS if s <= 128], [s for s in SIGMAS if s > 
 def test_thresholds_and_search(sigma: Fraction, host: ctypes.CDLL) -> None:
     """Thresholds equal another enclosure's; there the search is the law's, in any host's mode."""
     mech, law = DiscreteGaussian(sigma), reference_of("discrete_gaussian", sigma)
-    thresholds = tiers.law(mech).thresholds()
+    thresholds = tiers.constant_work_plan(mech).thresholds()
     assert thresholds == [law.threshold(k, 64) for k in range(1, len(thresholds) + 1)]
     assert law.threshold(len(thresholds) + 1, 64) == 0
     rng = random.Random(str(sigma))
@@ -65,7 +64,9 @@ def test_a_defective_threshold_is_caught(defect: Callable[[int], list[int]]) -> 
     thresholds = tiers.law(mech).thresholds()
     wrong = [*thresholds]
     wrong[7:8] = defect(wrong[7])
-    plan = tiers.Plan("discrete_gaussian", width=16, bulk=tiers.DOUBLE, constant_work=tiers.DOUBLE, **search(wrong))
+    plan = tiers.Plan(
+        "discrete_gaussian", width=16, bulk=tiers.DOUBLE, constant_work=tiers.DOUBLE, **plans.search(wrong)
+    )
     cells = [t + beside for t in thresholds for beside in (-1, 0, 1)]
     assert plan.tier(tiers.DOUBLE, 64, cells) != [law.magnitude(cell, 64) for cell in cells]
 
@@ -212,7 +213,7 @@ def rejection_plan(sigma: Fraction, **changed: float) -> tiers.Plan:
         "accept_below": max(0, math.floor(2**16 * (1 - 3.85 / squared))),
         "candidates": 2,
     }
-    return tiers.Plan("discrete_gaussian", **normal_constants(sigma**2, short=sigma <= 2**20) | usual | changed)
+    return tiers.Plan("discrete_gaussian", **plans.normal(sigma**2, short=sigma <= 2**20) | usual | changed)
 
 
 @cache

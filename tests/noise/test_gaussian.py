@@ -14,16 +14,17 @@ from typing import Any
 
 import gof
 import numpy as np
+import plans
 import pytest
 import reference
 import tiers
 from laws import BY_NAME, HALF, judged, noise, numbers, reference_of
+from plans import SHORT_LOG_ERROR
 from proofs import MODES, PROOFS, entered
 from scipy import stats
 
 from dpfast import DiscreteGaussian, Gaussian, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.noise.mechanisms.gaussian import SHORT_LOG_ERROR, normal_constants
 from dpfast.privacy.exact import Digits
 from dpfast.privacy.gaussian import mu_squared_of
 
@@ -155,7 +156,7 @@ def wrong(plan: tiers.Plan, ratio: Fraction, name: str, short: bool, isa: int) -
 
 
 def made(ratio: Fraction, short: bool, **changed: float) -> tiers.Plan:
-    return tiers.Plan("gaussian", **normal_constants(ratio**2, short=short) | changed)
+    return tiers.Plan("gaussian", **plans.normal(ratio**2, short=short) | changed)
 
 
 @pytest.mark.parametrize("name", TIERS)
@@ -344,7 +345,7 @@ def test_more_undecided_changes_no_draw() -> None:
 
 def test_the_proof_speaks_of_the_plan() -> None:
     """The script's relative error and margins are the plan's; section 3 proves its bounds."""
-    plan = normal_constants(Fraction(1), short=True)
+    plan = plans.normal(Fraction(1), short=True)
     assert "relative_error = 0x14p-52;" in GAPPA
     assert plan["relative_error"] == 0x14 * 2.0**-52
     assert "margin = 0.5 - 0x4p-52;" in GAPPA
@@ -371,7 +372,7 @@ def test_the_proof_speaks_of_the_plan() -> None:
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
     """Every constant of the plan covers what csrc/gaussian.md adds up, in rationals."""
-    plan = normal_constants(ratio**2, short=ratio <= 2**21)
+    plan = plans.normal(ratio**2, short=ratio <= 2**21)
     u, width, t = Fraction(1, 2**52), plan["width"], ratio
     fraction = {name: Fraction(value) for name, value in plan.items()}
     assert abs(fraction["t"] - t) <= u * t

@@ -315,7 +315,7 @@ def test_draws_that_c_leaves_open_are_decided(monkeypatch: pytest.MonkeyPatch, s
         right = {dtype: tiers.noised(mech, values, key, dtype=dtype, **bounds) for dtype in ("f8", "f4")}
         blind = mechanism(ratio, -3)
         constants = tiers.constants(blind) | BLIND
-        tiers.plant(monkeypatch, Laplace, "constants", lambda self, constants=constants: constants)
+        tiers.plant_plan(monkeypatch, Laplace, constants)
         plan, offset = tiers.constant_work_plan(blind), [0.1] * 50
         assert plan.fill(tiers.StreamKey(key), 0, 50, constant_work=True, offset=offset) == [None] * 50
         for dtype, result in right.items():

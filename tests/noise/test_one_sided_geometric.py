@@ -15,7 +15,6 @@ from laws import BY_NAME, numbers
 
 from dpfast import OneSidedGeometric, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.noise.mechanisms.discrete_laplace import constants
 from dpfast.noise.mechanisms.mechanism import Mechanism
 
 law = BY_NAME["one_sided_geometric"].make
@@ -29,7 +28,7 @@ def test_integers_next_to_u_1_need_the_lift() -> None:
     assert {known.magnitude(cell, bits) for cell in cells[::100]} == {0}
     for isa in tiers.ISAS:
         assert {*tiers.constant_work_plan(law(scale)).tier(tiers.INTEGER, bits, cells, isa=isa)} == {0}
-    unlifted = tiers.Plan("discrete_laplace", **constants(tiers.law(law(scale))))  # wide_c = 0
+    unlifted = tiers.Plan("discrete_laplace", **tiers.constants(law(scale)) | {"wide_c": 0})  # wide_c = 0
     assert math.floor(256 * scale) in unlifted.tier(tiers.INTEGER, bits, cells)
 
 

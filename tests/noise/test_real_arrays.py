@@ -364,7 +364,7 @@ def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch: pytest.Mo
             raise failure
 
         with monkeypatch.context() as patch:
-            tiers.plant(patch, Laplace, "constants", refuse)
+            tiers.plant(patch, Laplace, "made_plan", refuse)
             with pytest.raises(failure):
                 Laplace(1, 10).release(values, out=values)
     assert (values == SECRET).all()

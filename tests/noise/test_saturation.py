@@ -17,13 +17,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import plans
 import pytest
 import tiers
 from sums import Summing, summing
 
 from dpfast import DiscreteLaplace
 from dpfast.errors import DpfastError
-from dpfast.noise.mechanisms.gaussian import normal_constants
 from dpfast.noise.release.arrays import clamps
 
 DTYPES = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
@@ -397,7 +397,7 @@ FAILURES = [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError, Odd]
 
 def open_for_good() -> tiers.Plan:
     """A discrete Gaussian whose acceptance no digit decides: its scale is too small for that."""
-    constants = normal_constants(Fraction(16), short=True)
+    constants = plans.normal(Fraction(16), short=True)
     blind = {name: -1.0 for name in constants if "margin" in name}
     never = {"rejects": 1.0, "accept_below": 0, "candidates": 1}
     return tiers.Plan("discrete_gaussian", **constants | blind | never)

@@ -155,7 +155,7 @@ def blind(monkeypatch: pytest.MonkeyPatch, mech: Any) -> Any:
     """An equal mechanism of which only the exact tier decides a draw."""
     constants = tiers.constants(mech)
     margins = dict.fromkeys([name for name in constants if "margin" in name], -1.0)
-    tiers.plant(monkeypatch, type(mech), "constants", lambda _: constants | margins | {"wide_cell": 400})
+    tiers.plant_plan(monkeypatch, type(mech), constants | margins | {"wide_cell": 400})
     return pickle.loads(pickle.dumps(mech))
 
 

@@ -94,7 +94,7 @@ def thresholds(run: Run) -> Outcome:
         mechanism = DiscreteGaussian(sigma)
         with alone, flint_at(PRECISION):
             right = [*cells_of(gaussian_tail(mechanism), 64)]
-        found = run.under_test("thresholds", mechanism._law.thresholds())
+        found = run.under_test("thresholds", mechanism._constant_work_plan.thresholds())
         run.expect(found == right, f"sigma {sigma}: a threshold is not floor(2^64 P(|X| >= k))")
         seen += len(right)
         cells = sorted({cell for at in (*right, 2**64 - 1) for cell in (at - 1, at, at + 1) if 0 < cell < 2**64})

@@ -3,20 +3,15 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dpfast import _native
 from dpfast.errors import ParameterError
 from dpfast.noise.mechanisms.equals import remembered
-from dpfast.noise.mechanisms.gaussian import normal_constants
 from dpfast.noise.mechanisms.integer import IntegerMechanism
-from dpfast.noise.mechanisms.known_plans import KNOWN, SHORT
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.mechanisms.sigma import Sigma
 from dpfast.privacy import exact, gaussian
@@ -25,10 +20,6 @@ from dpfast.privacy.parameters import Real, given
 from dpfast.privacy.sensitivity import Sensitivity
 
 LEAST_SQUARED, MOST_SQUARED = Fraction(1, 10**6), Fraction(10**18)
-# sigma^2 from which fewer than 2^-30 proposals are rejected: csrc/discrete_gaussian.md, section 4
-ONE_CANDIDATE = 2**26
-SHORT_SQUARED = 2**40
-FLOAT_SQUARED = 2**24  # above it floats leave too many draws to the next tier
 
 
 class DiscreteGaussian(Sigma, IntegerMechanism):
@@ -78,25 +69,8 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
         return True
 
     @property
-    def _tabled(self) -> bool:
-        return self._law.inversion
-
-    def _constants(self) -> dict[str, Any]:
-        if self._law.inversion:
-            found = search(self._law.thresholds())
-            scale = normal_constants(self.sigma_squared, short=True)["scale"]
-            return {"width": 16, "bulk": _native.TABLE, "constant_work": _native.DOUBLE, "scale": scale, **found}
-        constants = normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED)
-        return {
-            **constants,
-            "bulk": _native.FLOAT if self.sigma_squared <= FLOAT_SQUARED else constants["bulk"],
-            "float_margin": 0.5 - 4 * 2.0**-23,
-            "float_error": 3.375 * 2.0**-23,
-            "float_log_error": 2.25 * 2.0**-23 * constants["t"] ** 2,
-            "rejects": 1 / (24 * float(self.sigma_squared) ** 2),
-            "accept_below": math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
-            "candidates": 1 if self.sigma_squared > ONE_CANDIDATE else 2,
-        }
+    def _plan_scale(self) -> Fraction:
+        return self.sigma_squared
 
     @lockfree_property
     def variance(self) -> float:
@@ -119,21 +93,3 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     @lockfree_property
     def _theta(self) -> float:
         return exact.nearest_double(256, lambda: self._law.theta(256))
-
-
-KNOWN[DiscreteGaussian.LAW] = lambda: DiscreteGaussian(SHORT)
-
-
-def search(thresholds: list[int]) -> dict[str, Any]:
-    """The plan of a search among thresholds, from a guide: csrc/discrete_gaussian.md, section 2."""
-    # Sixteenths of a binade, from u = 1 to 2^64, by u rounded to a double. That may lift u over an
-    # edge, so the lower edges are taken a little lower. 0 belongs to the first.
-    edges = [2 ** (i // 16) * Fraction(16 + i % 16, 16) for i in range(64 * 16 + 2)]
-    least = [0, *(math.floor(edge * (1 - Fraction(1, 2**52))) for edge in edges[1:-1])]
-    most = [math.ceil(edge) for edge in edges[1:]]
-    falling = [-t for t in thresholds]
-    above = [bisect_left(falling, -u) for u in most]  # thresholds above most, and then above least
-    steps = max(1, *((bisect_left(falling, -u) - g).bit_length() for u, g in zip(least, above, strict=True)))
-    padded = np.zeros(len(thresholds) + 2**steps, np.uint64)
-    padded[: len(thresholds)] = thresholds
-    return {"thresholds": padded, "guide": np.array(above, np.uint16), "steps": steps}

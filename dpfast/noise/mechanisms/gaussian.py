@@ -10,24 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dpfast import _native
 from dpfast.errors import ParameterError
 from dpfast.noise.mechanisms.equals import remembered
-from dpfast.noise.mechanisms.known_plans import KNOWN, LONG
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
-from dpfast.noise.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
+from dpfast.noise.mechanisms.real import GRID, RealMechanism, grid_exponent
 from dpfast.noise.mechanisms.sigma import Sigma
-from dpfast.privacy import exact, gaussian
+from dpfast.privacy import gaussian
 from dpfast.privacy.exact.gaussian import Gaussian as ExactGaussian
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.sensitivity import Sensitivity
 
-# Ratios sigma/granularity at which a tier hands over to the next, from csrc/gaussian.md, section 2.
-DOUBLE_RATIO = 2**40
-CONSTANT_WORK_DOUBLE_RATIO = 2**16
 CONSTANT_WORK_RATIO = 2**40  # above it the double-double tier leaves 2^-30 or more open
 NARROW_RATIO = 2**48
-SHORT_LOG_ERROR = 1.4375 * 2.0**-36  # bounds the error of -ln U at level 0, for 32-bit words
 
 
 class Gaussian(Sigma, RealMechanism):
@@ -94,8 +88,9 @@ class Gaussian(Sigma, RealMechanism):
     def _narrow(self) -> bool:
         return self._ratio_squared <= NARROW_RATIO**2
 
-    def _constants(self) -> dict[str, Any]:
-        return normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2)
+    @property
+    def _plan_scale(self) -> Fraction:
+        return self._ratio_squared
 
     def _check_constant_time(self) -> None:
         super()._check_constant_time()
@@ -127,34 +122,4 @@ class Gaussian(Sigma, RealMechanism):
         return _erfc(-(k + 0.5) / math.sqrt(2 * self._ratio_squared))[()] / 2
 
 
-KNOWN[Gaussian.LAW] = lambda: Gaussian(LONG, granularity=1)
-
-
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
-
-
-def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
-    """The plan of a Gaussian of that variance, in grid steps, derived in csrc/gaussian.md."""
-    root = exact.root_below(ratio_squared)
-    t = float(root)
-    width = 32 if short else 64
-    beyond = _native.EXTENDED if short else _native.DOUBLE_DOUBLE
-    return {
-        "width": width,
-        "bulk": _native.DOUBLE if ratio_squared <= DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
-        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else beyond,
-        "t": t,
-        "t_low": float(root - Fraction(t)),
-        "scale": math.isqrt((ratio_squared.numerator << 2 * _native.SCALE_DIGITS) // ratio_squared.denominator),
-        "margin": 0.5 - 2.0**-50,
-        "relative_error": 20 * 2.0**-52,
-        "margin32": 0.5 - 2.0**-50,
-        # Beside U = 1 the root doubles half a cell and the error of -ln U; U < 2^-32 never passes.
-        "half_cell": t * (max(t * (1 + 2.0**33 * SHORT_LOG_ERROR), 1.75) if short else t) * (1 + 2.0**-20),
-        # (pi/4) 2^-(width - 2), and more; short: with the errors of sine and cosine
-        "half_angle": 3.375 * 2.0**-32 if short else 2.0**-62 * (1 + 2.0**-20),
-        "extended_margin": 0.5 - 2.0**-48,
-        "extended_error": 2.0**-53,
-        "double_double_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
-        "double_double_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
-    }

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from dpfast import _native
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.noise.mechanisms.equals import shared_property
 from dpfast.noise.mechanisms.mechanism import Mechanism, Releasing
 from dpfast.noise.release.arrays import INT64_ENDS, Job, plain_array, prepare
 from dpfast.noise.release.engine import Draws, run
@@ -115,17 +114,6 @@ class IntegerNoise(Mechanism):
             stream.wipe()
         return zeros
 
-    @property
-    @abstractmethod
-    def _tabled(self) -> bool:
-        """Whether bulk releases begin at a table."""
-
-    @shared_property
-    def _bulk_plan(self) -> _native.Plan:
-        if not self._tabled:
-            return self._constant_work_plan
-        return self._made_plan(table=signed_table(self._law.table(_native.TABLE_BITS)))
-
     def _run(
         self,
         job: Job,
@@ -168,9 +156,3 @@ def whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:
     if array.dtype.kind not in "iu":
         raise DTypeError(f"k must be an integer or an array of integers, not {array.dtype}")
     return array.astype(np.float64)
-
-
-def signed_table(cells: list[int | None]) -> npt.NDArray[np.int16]:
-    """Magnitudes by cell of U, and behind them the same with the sign, the top bit of a word."""
-    found = np.array([_native.UNDECIDED if cell is None else cell for cell in cells], np.int16)
-    return np.concatenate([found, np.where(found == _native.UNDECIDED, found, -found)])

@@ -10,21 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dpfast import _native
-from dpfast.noise.mechanisms.discrete_laplace import SHORT_ERROR, wide_constants
 from dpfast.noise.mechanisms.equals import remembered
-from dpfast.noise.mechanisms.known_plans import KNOWN, LONG
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.mechanisms.pure import Pure
-from dpfast.noise.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
+from dpfast.noise.mechanisms.real import GRID, RealMechanism, grid_exponent
 from dpfast.privacy.exact.laplace import Laplace as ExactLaplace
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.sensitivity import Sensitivity
 
-# Ratios scale/granularity at which a tier hands over to the next, from csrc/laplace.md, section 2.
-DOUBLE_RATIO = 2**44
-CONSTANT_WORK_DOUBLE_RATIO = 2**17
-CONSTANT_WORK_DOUBLE_DOUBLE_RATIO = 2**40
 NARROW_RATIO = 2**44
 
 
@@ -85,29 +78,9 @@ class Laplace(Pure, RealMechanism):
     def _narrow(self) -> bool:
         return self._ratio <= NARROW_RATIO
 
-    def _constants(self) -> dict[str, Any]:
-        ratio = self._ratio
-        t, relative_error = float(ratio), 6 * 2.0**-52
-        constant_work = {
-            CONSTANT_WORK_DOUBLE_RATIO: _native.DOUBLE,
-            SHORT_RATIO: _native.EXTENDED,
-            CONSTANT_WORK_DOUBLE_DOUBLE_RATIO: _native.DOUBLE_DOUBLE,
-        }
-        return {
-            "width": 32 if ratio <= SHORT_RATIO else 64,
-            "bulk": _native.DOUBLE if ratio <= DOUBLE_RATIO else _native.DOUBLE_DOUBLE,
-            "constant_work": next((tier for limit, tier in constant_work.items() if ratio <= limit), _native.INTEGER),
-            "t": t,
-            "t_low": float(ratio - Fraction(t)),
-            "margin": 0.5 - relative_error * (t + 2),
-            "relative_error": relative_error,
-            "margin32": 0.5 - SHORT_ERROR * (t + 1),
-            "half_cell": (t / 2 + 0.25) * (1 + 2.0**-20),
-            "extended_margin": 0.5 - 2.0**-35,
-            "double_double_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
-            **wide_constants(ratio),
-            "wide_c": 2**20,
-        }
+    @property
+    def _plan_scale(self) -> Fraction:
+        return self._ratio
 
     @property
     def _variance_in_steps(self) -> float:
@@ -125,6 +98,3 @@ class Laplace(Pure, RealMechanism):
         with np.errstate(over="ignore"):
             tail = np.exp(-float(1 / self._ratio) * np.abs(k + 0.5)) / 2
         return np.where(k < 0, tail, 1 - tail)[()]
-
-
-KNOWN[Laplace.LAW] = lambda: Laplace(1, LONG, granularity=1)

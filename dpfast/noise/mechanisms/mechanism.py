@@ -15,7 +15,6 @@ from dpfast import _native
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.mechanisms.described import Described, Payable
 from dpfast.noise.mechanisms.equals import shared_property
-from dpfast.noise.mechanisms.known_plans import check_plan
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_dtype, plain_array, real_dtype
 from dpfast.noise.release.blocks import Blocks
@@ -80,24 +79,23 @@ class Mechanism(Described, ABC):
     def _law(self) -> Any:
         """The law in intervals."""
 
+    @property
     @abstractmethod
-    def _constants(self) -> dict[str, Any]:
-        """The fields of its plan."""
+    def _plan_scale(self) -> Fraction:
+        """What C makes the plan from: the scale in steps of the grid, a Gaussian's squared."""
+
+    def _made_plan(self) -> _native.Plan:
+        return _native.Plan(self.LAW, self._plan_scale)
 
     @shared_property
     def _constant_work_plan(self) -> _native.Plan:
-        """For calls that do the same work for every draw. Raises: SelfCheckError."""
+        """For calls that do the same work for every draw."""
         return self._made_plan()
 
-    def _made_plan(self, **table: Any) -> _native.Plan:
-        """A plan, once a known one of this law came out right. Raises: SelfCheckError."""
-        check_plan(self.LAW)
-        return _native.Plan(self.LAW, **table, **self._constants())
-
-    @property
+    @shared_property
     def _bulk_plan(self) -> _native.Plan:
         """With its table, if it has one, built at the first bulk release."""
-        return self._constant_work_plan
+        return self._constant_work_plan.tabled()
 
     @property
     @abstractmethod

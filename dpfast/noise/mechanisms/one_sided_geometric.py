@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from dpfast import _native
 from dpfast.errors import DTypeError, NoGuaranteeError
 from dpfast.noise.mechanisms.discrete_laplace import GeometricNoise
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
@@ -76,8 +77,8 @@ class OneSidedGeometric(GeometricNoise):
     def _law(self) -> ExactOneSidedGeometric:
         return ExactOneSidedGeometric(1 / self._scale)
 
-    def _constants(self) -> dict[str, Any]:
-        return {**super()._constants(), "wide_c": 2**20}
+    def _made_plan(self) -> _native.Plan:
+        return _native.Plan(self.LAW, self._plan_scale, one_sided=True)
 
     _BEGINS = -1.0
 

@@ -33,7 +33,6 @@ LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # the granularity's: noise itself st
 # Below, noise on a tie is within the double tier's error more often than 2^-30.
 CONSTANT_WORK_LEAST = Fraction(1, 2**18)
 DEFAULT_BITS = 20  # the scale is some 2^20 steps of the grid
-SHORT_RATIO = 2**21  # up to it 32-bit words (csrc/laplace.md and gaussian.md, section 2)
 
 
 def grid_exponent(scale_squared: Fraction, granularity: Real | None) -> int:

@@ -13,7 +13,6 @@ from dpfast.privacy.exact.balls import (
     double_above,
     flint_at,
     nearest_double,
-    root_below,
     rounded_up,
     unique_floor,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "double_above",
     "flint_at",
     "nearest_double",
-    "root_below",
     "rounded_up",
     "unique_floor",
     "winners",

@@ -133,15 +133,6 @@ def nearest_double(precision: int, value: Callable[[], Ball]) -> float:
         return float(value())
 
 
-def root_below(square: Fraction) -> Fraction:
-    """The root rounded down by less than 2^-255 of it. No ball is needed.
-
-    floor(sqrt(floor(x))) = floor(sqrt(x)), so an integer's root gives it in multiples of 2^-bits.
-    """
-    bits = 256 + abs(square.numerator.bit_length() - square.denominator.bit_length())
-    return Fraction(math.isqrt((square.numerator << 2 * bits) // square.denominator), 2**bits)
-
-
 def rounded_up(value: Callable[[], Ball], *, precision: int = 128, accuracy: int = ACCURACY) -> float:
     """A double not below a value >= 0, close to so many bits; infinite if no precision will do."""
     best, tiny = math.inf, math.ulp(0.0)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
 from fractions import Fraction
 
 from dpfast.privacy.exact.balls import Ball, Read, ball, unique_floor
@@ -19,9 +18,6 @@ class DiscreteLaplace(OneSidedGeometric):
 
     def _weight(self) -> Ball:
         return 2 / (1 + self._q())
-
-    def _weight_of(self, by: Context, q: Decimal) -> Decimal:
-        return by.divide(2, by.add(1, q))
 
     def draw(self, read: Read, i: int) -> int:
         """Draw i; the first raw digit is the sign (1: negative)."""

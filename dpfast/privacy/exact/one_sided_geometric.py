@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 from dpfast.errors import DpfastError
-from dpfast.privacy.exact.balls import MAX_LEVELS, Ball, Read, ball, lost, miss, split, table_of, unique_floor
-
-# Plans are made from decimals, because python-flint takes 20 ms to load. Section 3 of
-# csrc/discrete_laplace.md bounds their errors.
-DIGITS = 128
-WITHIN = Decimal("1e-80")  # a threshold's error is smaller, in cells of 2^-64 or more
+from dpfast.privacy.exact.balls import (
+    MAX_LEVELS,
+    Ball,
+    Read,
+    alone,
+    ball,
+    dyadic,
+    flint_at,
+    floor_ends,
+    lost,
+    miss,
+    split,
+    table_of,
+    unique_floor,
+)
 
 
 class OneSidedGeometric:
@@ -44,34 +51,20 @@ class OneSidedGeometric:
         """T (C - ln u), whose floor is the magnitude at U = u."""
         return ball(self.scale) * (self.offset() - ball(u).log())
 
-    def _decimals(self) -> tuple[Context, Decimal, Decimal]:
-        """Their context, q and the weight: each within a relative 2^-350."""
-        by = Context(DIGITS, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, clamp=0, flags=[], traps=[])
-        q = by.exp(by.divide(-self.rate.numerator, self.rate.denominator))
-        return by, q, self._weight_of(by, q)
-
-    def _weight_of(self, _by: Context, _q: Decimal) -> Decimal:
-        return Decimal(1)
-
-    def offset_near(self) -> Fraction:
-        """C within 2^-340."""
-        by, _, weight = self._decimals()
-        return Fraction(by.ln(weight))
-
     def table(self, bits: int) -> list[int | None]:
         """The magnitude on each cell [a, a + 1) / 2^bits of U, None where a threshold is inside."""
         return table_of(bits, self._cells(bits))
 
-    def _cells(self, bits: int) -> Iterator[tuple[int, int]]:
+    def _cells(self, bits: int) -> list[tuple[int, int]]:
         """The first and the last cell that may hold each threshold, down to cell 0."""
-        by, q, height = self._decimals()
-        height = by.multiply(2**bits, height)
-        while True:
-            height = by.multiply(height, q)
-            first, last = int(by.subtract(height, WITHIN)), int(by.add(height, WITHIN))
-            if last == 0:
-                return
-            yield first, last
+        found = []
+        with alone, flint_at(bits + 192):
+            q = self._q()
+            height = dyadic(1, -bits) * self._weight() * q
+            while (ends := floor_ends(height))[1] > 0:
+                found.append(ends)
+                height *= q
+        return found
 
     def magnitude(self, prefix: int, bits: int) -> int | None:
         """The magnitude on [prefix, prefix + 1) / 2^bits of U; None if a threshold is inside."""

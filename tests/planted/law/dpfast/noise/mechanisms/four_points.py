@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 from dpfast.privacy.exact.four_points import FourPoints as ExactFourPoints
 
-from dpfast import _native
 from dpfast.errors import NoGuaranteeError, ParameterError
 from dpfast.noise.mechanisms.integer import IntegerMechanism
 from dpfast.privacy import parameters
@@ -29,7 +28,7 @@ class FourPoints(IntegerMechanism):
     t: int = written(stream=lambda t: (t,))
 
     adjacency = unit = sensitivity = _cell_squared = None
-    _narrow, _tabled = True, False
+    _narrow = True
 
     def __init__(self, scale: parameters.Real) -> None:
         exact = parameters.exact_positive("scale", scale)
@@ -53,14 +52,9 @@ class FourPoints(IntegerMechanism):
     def _law(self) -> ExactFourPoints:
         return ExactFourPoints(self.t)
 
-    def _constants(self) -> dict[str, Any]:
-        return {
-            "width": 32,
-            "bulk": _native.DOUBLE,
-            "constant_work": _native.DOUBLE,
-            "t": float(self.t),
-            "margin32": 0.5,
-        }
+    @property
+    def _plan_scale(self) -> Fraction:
+        return Fraction(self.t)
 
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
         return np.where(np.isin(np.abs(k), (self.t, 2 * self.t)), 0.25, 0.0)[()]
