@@ -7,7 +7,7 @@ from pathlib import Path
 from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
-SOURCES = tuple(sorted(path.name for path in HERE.glob("[a-z]*.c")))
+SOURCES = tuple(sorted({path.name for path in HERE.glob("[a-z]*.c")} - {"dpfast.c"}))  # libdpfast has that one
 
 # Strict IEEE arithmetic, whatever CFLAGS say: the compiler obeys the last flag, and ours come last.
 # The linker needs them too: else it might add code that flushes subnormals in the whole process.

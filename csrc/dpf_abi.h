@@ -40,9 +40,9 @@ enum {
     DPF_SMALL = 4096,    /* below so many values every draw does equal work (docs/design.md) */
     DPF_NOT_FINITE = -1, /* what dpf_add returns where it fails */
     DPF_NO_KEY = -2,
-    DPF_AGAIN = -3, /* a signal came before there was a key: let its handler run, and call again */
-    DPF_OPEN = -4,  /* all digits of a draw leave it undecided, once in 2^200 (exact.md) */
-    DPF_NO_SCALE = -5
+    DPF_AGAIN = -3,   /* a signal came before there was a key: let its handler run, and call again */
+    DPF_OPEN = -4,    /* all digits of a draw leave it undecided, once in 2^200 (exact.md) */
+    DPF_NO_SCALE = -5 /* what dpf_make_plan returns */
 };
 
 typedef struct {
@@ -102,8 +102,9 @@ typedef struct {
 } dpf_ratio;
 
 /* Make a plan, without a table. A search among thresholds is put where there is room for
- * DPF_THRESHOLDS and DPF_GUIDE; the plan points there.
- * ret   0; DPF_NO_SCALE: it is not in the law's range; DPF_OPEN: a threshold is undecided */
+ * DPF_THRESHOLDS and DPF_GUIDE, which only the discrete Gaussian needs; the plan points there.
+ * ret   0; DPF_NO_SCALE: there is no such law, or it is no scale in the law's range; DPF_OPEN: a
+ *       threshold is undecided */
 int dpf_make_plan(const dpf_ratio *of, dpf_plan *plan, uint64_t *thresholds, uint16_t *guide);
 
 /* The table of a plan whose bulk calls start there: 2^16 entries. */

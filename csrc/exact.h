@@ -4,7 +4,7 @@
 #pragma once
 #include "dpf_impl.h"
 
-/* One draw in 2^38 comes here: the code is to be small. */
+/* One draw in 2^38 comes here, and a plan once: the code is to be small. */
 #define ONE_COPY __attribute__((noinline, unused)) static
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("Os")
@@ -177,7 +177,7 @@ ONE_COPY void root_of_integer(const uint64_t *a, int n, uint64_t *to, int limbs)
             borrow = (uint64_t)(difference >> 64) & 1;
         }
         if (!borrow)
-            memcpy(rest, less_tried, sizeof rest);
+            memcpy(rest, less_tried, (size_t)limbs * sizeof *rest);
         for (int i = limbs - 1; i >= 0; i--)
             to[i] = to[i] << 1 | (i > 0 ? to[i - 1] >> 63 : !borrow);
     }

@@ -19,7 +19,7 @@ static int length(const uint64_t *limb, int64_t n) {
     return 64 * (int)n - __builtin_clzll(limb[n - 1]);
 }
 
-/* 0: it is no number from 2^-126 to 2^126. */
+/* 0: it is no ratio, or surely not from 2^-124 to 2^124. */
 static int measured(const dpf_ratio *of, measure *to) {
     const int64_t n = of->above_limbs, m = of->below_limbs;
     if (n < 1 || m < 1 || n > DPF_RATIO_LIMBS || m > DPF_RATIO_LIMBS || !of->above[n - 1] || !of->below[m - 1])
@@ -292,9 +292,9 @@ static int discrete_gaussian(const measure *x, const dpf_ratio *of, dpf_plan *pl
     plan->normal.float_log_error = 2.25 * 0x1p-23 * (plan->t * plan->t);
     plan->normal.rejects = 1 / (24 * (squared * squared));
     /* floor(2^16 (1 - 3.85 / sigma^2)): 10 sigma^2 m >= 38.5 2^16 */
-    const ends part = product(exactly(variance), integer(10)), all = integer(2523136);
+    const ends part = product(but_for_a_unit(exactly(variance)), integer(10)), all = integer(2523136);
     plan->normal.accept_below = (1 << 16) - 1;
-    for (fixed parts = part.low; less(&parts, &all.low); add(&parts, &part.low))
+    for (fixed parts = part.high; less(&parts, &all.low); add(&parts, &part.high))
         plan->normal.accept_below--;
     plan->normal.candidates = upto(x, 2 * 13) ? 2 : 1; /* beyond, fewer than 2^-30 proposals are rejected */
     return 0;
@@ -307,7 +307,7 @@ int dpf_make_plan(const dpf_ratio *of, dpf_plan *plan, uint64_t *thresholds, uin
     int status = DPF_NO_SCALE;
     memset(plan, 0, sizeof *plan);
     plan->law = of->law;
-    if (measured(of, &x))
+    if (of->law > 0 && of->law < (int)(sizeof makers / sizeof *makers) && measured(of, &x))
         status = makers[of->law](&x, of, plan, thresholds, guide);
     dpf_fp_leave(mode);
     return status;

@@ -211,6 +211,8 @@ static int knows_plan(const dpf_known *row, int16_t *table, uint64_t *thresholds
         if (digest != row->table)
             return 0;
     }
+    if (made.search.steps != row->plan.search.steps)
+        return 0;
     if (made.search.steps) {
         for (int64_t i = 0; i < DPF_GUIDE; i++)
             if (guide[i] != row->plan.search.guide[i])

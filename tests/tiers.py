@@ -152,6 +152,15 @@ def plan_status(law: int, above: Sequence[int], below: Sequence[int]) -> tuple[i
     return status, not any(bytes(ffi.buffer(plan))[4:])
 
 
+def over_ones(law: int, scale: Fraction) -> tuple[int, list[int]]:
+    """A plan's status and thresholds, where all of the memory for them was ones."""
+    ffi, plan = _native.ffi, _native.ffi.new("dpf_plan *")
+    above, below = map(_native._limbs_of, (scale.numerator, scale.denominator))
+    thresholds = ffi.new("uint64_t[]", [2**64 - 1] * THRESHOLDS)
+    ratio = ffi.new("dpf_ratio *", (law, 0, len(above), len(below), above, below))
+    return _native.lib.dpf_make_plan(ratio, plan, thresholds, ffi.new("uint16_t[]", 1025)), list(thresholds)
+
+
 def table(plan: _native.Plan) -> np.ndarray:
     """The table of a plan that has one."""
     return np.array(list(plan.tabled()._kept[-1]), np.int16)

@@ -3,6 +3,7 @@
  * buffers of exactly the size needed, at odd starts and lengths; compare what must be equal. The
  * library does not contain it; .ci/run has the commands. */
 #include "dpf_impl.h"
+#include "dpfast_keyed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,61 @@ static dpf_plan exponential(int law, double t, int16_t *table) {
         plan.table = table;
     }
     return plan;
+}
+
+/* libdpfast: texts that are numbers and others, and calls with one wrong argument or none. */
+static void library(void) {
+    static const char pieces[] = "0123456789./eE+-x 0012\0";
+    static const double ends[] = {-0x1p40, 0x1p40, __builtin_inf(), -__builtin_inf(), __builtin_nan(""), 0.0};
+    const int n = 5000; /* a bulk call, and some beside it are small */
+    int64_t *const in = room(8 * (size_t)n), *const out = room(8 * (size_t)n);
+    int32_t *const narrow = room(4 * (size_t)n);
+    double *const reals = room(8 * (size_t)n), *const results = room(8 * (size_t)n);
+    float *const singles = room(4 * (size_t)n);
+    uint8_t key[32] = {7};
+    for (int i = 0; i < n; i++)
+        reals[i] = (double)(i % 97) * 1e3, singles[i] = (float)i, in[i] = i, narrow[i] = i;
+    for (int i = 0; i < 6000; i++) {
+        const size_t size = any() % 12 + 1;
+        char *const text = room(size + 1);
+        dpfast_noise *noise = (dpfast_noise *)(void *)text;
+        for (size_t at = 0; at < size; at++)
+            text[at] = pieces[any() % sizeof pieces];
+        text[size] = '\0';
+        const int status = i % 2 ? dpfast_discrete_laplace(text, &noise) : dpfast_gaussian(text, DPFAST_GRID, &noise);
+        holds((status == DPFAST_OK) == (noise != NULL), "a noise is made, or there is none");
+        if (i % 64 == 1 && noise) {
+            const int64_t some = i % 3 ? n : i % 100, lower = (int64_t)any() >> any() % 64, upper = (int64_t)any();
+            const int added = dpfast_add_int64(noise, some, in, out, lower, upper);
+            holds(added == (lower <= upper ? DPFAST_OK : DPFAST_BOUNDS), "integers");
+            for (int64_t at = 0; at < some; at++)
+                holds(added ? out[at] == 0 : out[at] >= lower && out[at] <= upper, "within bounds, or zeros");
+            const int added32 = dpfast_add_int32_keyed(noise, key, any() >> any() % 64, some, narrow, narrow, -5, 5);
+            holds(added32 == DPFAST_OK || added32 == DPFAST_SIZE || added32 == DPFAST_TYPE, "a start of any size");
+            holds(dpfast_add_float64(noise, n, reals, results, 0.0, 1.0) == DPFAST_TYPE && results[n - 1] == 0.0,
+                  "reals");
+        }
+        if (i % 64 == 0 && noise) {
+            const double lower = ends[any() % 6], upper = ends[any() % 6];
+            const int64_t some = i % 3 ? n : i % 100;
+            const int added = dpfast_add_float64(noise, some, reals, results, lower, upper);
+            const int bounded = lower <= upper && lower <= DBL_MAX && upper >= -DBL_MAX;
+            holds(added == (bounded ? DPFAST_OK : DPFAST_BOUNDS), "reals");
+            for (int64_t at = 0; at < some; at++)
+                holds(added ? results[at] == 0.0 : results[at] >= lower && results[at] <= upper, "bounds of reals");
+            (void)!dpfast_add_float32_keyed(noise, key, 9, some, singles, singles, -1e3f, 1e3f);
+            holds(dpfast_add_int64(noise, n, in, out, 0, 1) == DPFAST_TYPE && out[n - 1] == 0,
+                  "integers to a real law");
+        }
+        dpfast_free(noise);
+        free(text);
+    }
+    free(in);
+    free(out);
+    free(narrow);
+    free(reals);
+    free(results);
+    free(singles);
 }
 
 /* A search of its law: its table, and that no ratio that is none has a plan. */
@@ -813,6 +869,7 @@ int main(void) {
     entropy();
     arrow();
     plans();
+    library();
     mode();
     for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1)) {
         blocks(isa);

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import mpmath
 import numpy as np
 import plans
 import pytest
 import tiers
+from proofs import MODES, entered
 
 from dpfast import DiscreteGaussian, DpfastError
 from dpfast.privacy.exact.discrete_gaussian import DiscreteGaussian as ExactDiscreteGaussian
@@ -121,6 +124,9 @@ def test_limits_are_exact(law: Law) -> None:
             else:
                 with pytest.raises(DpfastError, match="there is no plan"):
                     law.plan(near)
+    if law.name == "discrete_gaussian":  # where 2^16 * 3.85/sigma^2 is whole
+        for m in range(1, 16):
+            equal(law, Fraction(2523136, 10 * m))
     for beyond in (law.least / 2, law.most * 2, Fraction(1, 2**4000), Fraction(2**4000)):
         with pytest.raises(DpfastError, match=f"there is no plan of the {law.name} law"):
             law.plan(beyond)
@@ -145,6 +151,63 @@ def test_what_is_no_ratio_is_refused(above: list[int], below: list[int]) -> None
     for law in range(1, 5):
         assert tiers.plan_status(law, above, below) == (tiers.NO_SCALE, True)
     assert tiers.plan_status(1, [1] * 192, [1] * 192) == (0, False)
+
+
+@pytest.mark.parametrize("beside", [-1, 1])
+def test_a_threshold_beside_an_edge(beside: int) -> None:
+    """By Newton's step T_1 is 2^-304 beside a multiple of 2^-64, and decided; 2^-414 is refused."""
+    with mpmath.workprec(1200):
+
+        def first(squared: mpmath.mpf) -> mpmath.mpf:
+            terms = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * squared)) for k in range(1, 60)]
+            return 2 * sum(terms) / (1 + 2 * sum(terms)) * 2**64
+
+        edge = int(first(mpmath.mpf("1.7")))
+
+        def squared(near: int) -> Fraction:
+            wanted = edge + beside * mpmath.mpf(2) ** -near
+            found = mpmath.findroot(
+                lambda x: first(x) - wanted, (mpmath.mpf("1.69"), mpmath.mpf("1.71")), tol=mpmath.mpf(2) ** -1000
+            )
+            return Fraction(int(mpmath.floor(found * 2**600)), 2**600)
+
+        plan = tiers.made_plan("discrete_gaussian", squared(240))
+        assert plan.thresholds()[0] == (edge if beside > 0 else edge - 1)
+        with pytest.raises(DpfastError, match="sigma_squared brings a probability too near"):
+            tiers.made_plan("discrete_gaussian", squared(350))
+        counts, out = np.full(5, 999), np.full(5, 777)
+        with pytest.raises(DpfastError, match="give it fewer digits"):
+            DiscreteGaussian(sigma_squared=squared(350)).release(counts, out=out)
+        assert set(out.tolist()) <= {0, 777}
+
+
+def test_the_host_has_no_say(host: ctypes.CDLL) -> None:
+    """Under each rounding mode, and with subnormals flushed, plans and tables are the same."""
+    scales = {law: law.most / 3 if law.name == "laplace" else Fraction(1000, 7) for law in LAWS.values()}
+
+    def texts(plans: dict[str, Any]) -> dict[str, dict[str, str]]:
+        return {law: {name: repr(value) for name, value in tiers.fields(plan).items()} for law, plan in plans.items()}
+
+    right = texts({law.name: law.plan(scale) for law, scale in scales.items() if not law.one_sided})
+    for mode in MODES:
+        with entered(host, mode, flush=mode != "ne"):
+            found = {law.name: law.plan(scale) for law, scale in scales.items() if not law.one_sided}
+        assert texts(found) == right
+
+
+def test_what_was_there_before_does_not_matter() -> None:
+    """Zeros are written behind the thresholds; and nothing of a plan is left as it was."""
+    squared = Fraction(100)
+    right, (status, thresholds) = (
+        tiers.fields(tiers.made_plan("discrete_gaussian", squared)),
+        tiers.over_ones(4, squared),
+    )
+    size = len(right["thresholds"])
+    assert status == 0
+    assert thresholds[:size] == right["thresholds"].tolist()
+    assert set(thresholds[size:]) == {2**64 - 1}
+    for law in (-(2**31), -1, 0, 5, 10**6):
+        assert tiers.plan_status(law, [1], [1])[0] == tiers.NO_SCALE
 
 
 def test_the_most_thresholds_fit() -> None:

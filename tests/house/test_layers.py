@@ -155,6 +155,7 @@ C_FILES = {
     "bit_generator.c",
     "chacha.c",
     "dispatch.c",
+    "dpfast.c",
     "entropy.c",
     "exact.c",
     "plan.c",
@@ -166,7 +167,7 @@ ASKS = {
     r"\bgetrandom\b|\bmmap\b|\bmadvise\b|<sys/|<unistd\.h>|<errno\.h>": {"arrow.c", "entropy.c"},
     r"cpu_supports|cpu_init|\bcpuid\b|\bgetauxval\b": {"machine.h"},
     r"<immintrin\.h>|<arm_\w+\.h>|\b_mm\d*_": {"isa_*.c", "machine.h"},
-    r"<stdlib\.h>|<stdio\.h>|\bmalloc\b|\bcalloc\b|\brealloc\b|\bfree\(": {"arrow.c", "bit_generator.c"},
+    r"<stdlib\.h>|<stdio\.h>|\bmalloc\b|\bcalloc\b|\brealloc\b|\bfree\(": {"arrow.c", "bit_generator.c", "dpfast.c"},
     r"<math\.h>|<fenv\.h>|<pthread\.h>|<time\.h>|<signal\.h>|\balloca\b": set(),
     r"\bPython\.h\b": {"capsule.h", "small.h"},
 }  # fmt: skip
