@@ -24,5 +24,5 @@ if has javac Java; then
     gcc -std=c11 -O2 -Wall -Wextra -Werror -shared -fPIC -I"$home/include" -I"$home/include/linux" counts_jni.c "${with[@]}" \
         -o "$scratch/libcounts_jni.so"
     javac -d "$scratch" Counts.java
-    java -Xcheck:jni -Djava.library.path="$scratch" -cp "$scratch" Counts
+    java -Djava.library.path="$scratch" -cp "$scratch" Counts
 fi

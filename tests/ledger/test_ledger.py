@@ -107,6 +107,16 @@ def test_long_fractions_round_up_by_next_to_nothing(path) -> None:
     assert Ledger(path).history()[-1].rho_total == spent
 
 
+@pytest.mark.parametrize("most", [Fraction(2**64), Fraction(2**1100 - 1, 2**1099 + 1)], ids=["2**64", "1,100 bits"])
+def test_the_largest_budget_is_one(tmp_path, most) -> None:
+    """At both limits a ledger is made; just beyond, it is refused, and there is no file."""
+    assert dpfast.Ledger(tmp_path / "most.db", most, create=True).remaining.epsilon == most
+    for beyond in (Fraction(2**64) + Fraction(1, 2**900), Fraction(2**1100 + 1, 2**1100 - 1)):
+        with pytest.raises(dpfast.ParameterError, match=r"epsilon must be at most 2\*\*64 and of at most 1100 bits"):
+            dpfast.Ledger(tmp_path / "beyond.db", beyond, create=True)
+    assert not (tmp_path / "beyond.db").exists()
+
+
 def test_a_sum_of_several_is_charged_whole_or_not_at_all(ledger) -> None:
     ledger.spend(TENTH, Guarantee(Fraction(1, 2), Decimal("1e-7")), label="two")
     assert [entry.label for entry in ledger.history()] == ["two", "two"]

@@ -862,3 +862,31 @@ def test_plans_are_made_to_nearest(modes) -> None:
         modes,
     )
     assert output == "15 []\n"
+
+
+def test_no_release_asks_python_flint() -> None:
+    """With it refused, each law draws and makes plans: few and many, under a key, and noise alone."""
+    output = python(
+        """
+        import sys
+        sys.modules["flint"] = None  # an import of it fails
+        import numpy as np
+        import dpfast
+        key = dpfast.testing.fixed_key(32)
+        laws = [dpfast.DiscreteLaplace(1, scale) for scale in (1, 10, 10**4, 10**9, 2**60)]
+        laws += [dpfast.DiscreteGaussian(sigma) for sigma in ("0.001", 1, 10, 128, 129, 10**6)]
+        laws += [dpfast.Laplace(1, 10), dpfast.Laplace(1, 10, granularity=2.0**20), dpfast.Snapping(1, 10, bound=1024.0)]
+        laws += [dpfast.Gaussian(3), dpfast.Gaussian(3, granularity=2.0**-50)]
+        for at, law in enumerate(laws):
+            for n in (5, 5000):
+                values = np.zeros(n, int if law.INTEGERS else float)
+                law.release(values)
+                law.release(values, key=key.derive(f"{at} {n}"))
+        dpfast.OneSidedGeometric(1, 10).sample(9000)
+        try:
+            laws[0].interval(0.95)
+        except ImportError:
+            print("flint is not there")
+        """
+    )
+    assert output == "flint is not there\n"

@@ -183,6 +183,12 @@ def test_beyond_the_ends_of_the_scale_is_refused(epsilon, sensitivity) -> None:
     assert f"the sensitivity, {shown(Fraction(sensitivity))} in L1, got {shown(epsilon)}" in str(caught.value)
 
 
+def test_messages_quote_forty_letters() -> None:
+    """A value of forty is quoted whole; a longer one is cut to 37 and three dots."""
+    assert shown(10**39) == str(10**39)
+    assert shown(10**40) == f"{10**40}"[:37] + "..."
+
+
 def test_sensitivity_has_no_default() -> None:
     with pytest.raises(TypeError, match="sensitivity"):
         DiscreteLaplace(1)
