@@ -112,7 +112,7 @@ TOUCHED = {  # its own files, and the lists that take an entry
     "law": {
         *("csrc/four_points.h", "csrc/four_points.md", "tests/noise/test_four_points.py"),
         *("dpfast/privacy/exact/four_points.py", "dpfast/noise/mechanisms/four_points.py"),
-        *("csrc/isa.h", "dpfast/noise/mechanisms/laws.py", "dpfast/__init__.py"),
+        *("csrc/isa.h", "csrc/plan.c", "dpfast/noise/mechanisms/laws.py", "dpfast/__init__.py"),
     },
     "instruction set": {"csrc/isa_planted.c", "csrc/dispatch.c"},
     "adapter": {"dpfast/adapters/abacus.py", "dpfast/adapters/__init__.py"},
