@@ -4,9 +4,10 @@
 #pragma once
 #include "dpf_impl.h"
 
-/* One draw in 2^38 comes here, and a plan once: the code is to be small. */
+/* One draw in 2^38 comes here: its code is to be small. That of plans, with limbs of its own, is to
+ * be quick. */
 #define ONE_COPY __attribute__((noinline, unused)) static
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(LIMBS)
 #pragma GCC optimize("Os")
 #endif
 
@@ -15,9 +16,9 @@
 #define LIMBS DPF_EXACT_LIMBS
 #endif
 enum {
-    POINT = LIMBS - 2,                    /* limbs behind the point: a unit is 2^-832 for draws */
-    ODD_TERMS = 64 * POINT * 79 / 250,    /* for atanh z, z <= 1/3 */
-    TAYLOR_TERMS = 64 * POINT / 8 + 7 * 8 /* for e^-x, sin x and cos x, x <= 1.4 */
+    POINT = LIMBS - 2,                 /* limbs behind the point: a unit is 2^-832 for draws */
+    ODD_TERMS = 64 * POINT * 79 / 250, /* for atanh z, z <= 1/3 */
+    TAYLOR_TERMS = 9 * POINT + 43      /* for e^-x, sin x and cos x, x <= 1.4 */
 };
 
 typedef struct {

@@ -2,7 +2,7 @@
  * Make plans: the constants of a law from its exact scale [exact.md, section 7]. The scales at
  * which a tier, or the width of a word, hands over to the next are functions of the parameters
  * alone; the widths belong to the stream. Each law's .md derives its own. */
-#define LIMBS 8 /* 384 digits behind the point hold doubles and 128 bits of what is at least 2^-61 */
+#define LIMBS 6 /* 256 digits behind the point: a double of what is at least 2^-123, and more */
 #include "exact.h"
 
 /* ---- the scale, or its square */
@@ -146,13 +146,21 @@ static fixed logarithmic(dpf_plan *plan, const measure *scale, double relative_e
 /* Makes the plans of one law, as dpf_make_plan says. */
 typedef int maker(const measure *x, const dpf_ratio *of, dpf_plan *plan, uint64_t *thresholds, uint16_t *guide);
 
+/* C = ln(2 / (1 + q)), but for 2^-240 */
+static fixed log_weight_near(fixed t) {
+    fixed half = exp_minus_of(quotient(&one, &t)).low;
+    add(&half, &one);
+    shift_right(&half, 1);
+    return minus_log_of(half).low;
+}
+
 /* discrete_laplace.md; t (C - ln U), rounded down */
 static int discrete_laplace(const measure *x, const dpf_ratio *of, dpf_plan *plan, uint64_t *none, uint16_t *too) {
     (void)none, (void)too;
     if (!at_least(x, power_of_two(-60)) || !upto(x, 60))
         return DPF_NO_SCALE;
     const fixed t = logarithmic(plan, x, 5 * 0x1p-52);
-    const fixed c = of->one_sided ? zero : log_weight(geometric_ratio(exactly(t))).low;
+    const fixed c = of->one_sided ? zero : log_weight_near(t);
     fixed c_high = c, half = one;
     shift_right(&half, 1);
     plan->width = upto(x, 7) ? 16 : upto(x, 20) ? 32 : 64;

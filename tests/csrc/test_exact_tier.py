@@ -110,8 +110,8 @@ def test_what_follows_each_series_is_below_a_unit() -> None:
     """atanh, Taylor's series and that of A(k): the terms that are left out, in one unit."""
     unit = mpf(2) ** -POINT
     assert "ODD_TERMS = 64 * POINT * 79 / 250," in TEXT
-    assert "TAYLOR_TERMS = 64 * POINT / 8 + 7 * 8 " in TEXT
-    odd, taylor = POINT * 79 // 250, POINT // 8 + 56
+    assert "TAYLOR_TERMS = 9 * POINT + 43 " in TEXT
+    odd, taylor = POINT * 79 // 250, 9 * (POINT // 64) + 43
     side, width = constant("SIDE_TERMS", CODE), constant("WIDTH_TERMS", CODE)
     assert (odd, taylor, side, width) == (262, 160, 52, 42)
     with mpmath.workprec(2000):
@@ -122,11 +122,11 @@ def test_what_follows_each_series_is_below_a_unit() -> None:
         left = h ** (2 * side) / mpmath.factorial(2 * side) * mpmath.exp(narrow) / (1 - h)
         left += mpmath.cosh(h) * narrow**width / mpmath.factorial(width) / (1 - narrow)
         assert left < unit / 2**9
-        # the 8 limbs of plans
-        plan_unit, odd, taylor = mpf(2) ** -384, 384 * 79 // 250, 384 // 8 + 56
-        assert (odd, taylor) == (121, 104)
-        assert z ** (2 * odd + 1) / (2 * odd + 1) / (1 - z**2) < plan_unit / 2**8
-        assert mpf("1.4") ** taylor / mpmath.factorial(taylor) < plan_unit / 2**110
+        # the 6 limbs of plans
+        plan_unit, odd, taylor = mpf(2) ** -256, 256 * 79 // 250, 9 * 4 + 43
+        assert (odd, taylor) == (80, 79)
+        assert z ** (2 * odd + 1) / (2 * odd + 1) / (1 - z**2) < plan_unit / 2**6
+        assert mpf("1.4") ** taylor / mpmath.factorial(taylor) < plan_unit / 2**90
         # h of any proposal: R <= sqrt(2 * 704 ln 2)
         most = mpmath.sqrt(2 * 704 * mpmath.ln(2))
         assert most < 31.25
