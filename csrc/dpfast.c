@@ -18,6 +18,8 @@ enum {
     MOST_DIGITS = 1300,   /* in the text of a number */
     PAST_CACHES = 1 << 21 /* values from which results that lie elsewhere are stored past the caches */
 };
+static const int64_t MOST_VALUES = INT64_MAX / 16;
+static const uint64_t MOST_DRAWS = (uint64_t)1 << 60;
 
 struct dpfast_noise {
     uint32_t ours;
@@ -36,7 +38,7 @@ const char *dpfast_version(void) {
 const char *dpfast_message(int status) {
     static const char *const messages[] = {
         [DPFAST_OK] = "done",
-        [DPFAST_POINTER] = "a pointer is NULL, or the noise was made by another version of the library",
+        [DPFAST_POINTER] = "a pointer is NULL, or the noise is none",
         [DPFAST_NUMBER] = "the text is no number above 0, such as 10, 0.1, 1e-3 or 1/0.1, of at most 4,096 bits",
         [DPFAST_SCALE] = "the scale is out of range, or the grid is",
         [DPFAST_SIZE] = "n must be at least 0, and no more than an array can have",
@@ -293,21 +295,20 @@ typedef struct {
     int fresh;
 } draws;
 
-/* What is wrong with a call, but for its bounds. */
+/* What is wrong with a call, but for its bounds. Arrays of nothing may be anywhere. */
 static int refused(const dpfast_noise *noise, draws of, int64_t n, const void *in, const void *out, int kind) {
     const uintptr_t x = (uintptr_t)in, y = (uintptr_t)out, size = (uintptr_t)dpf_size(kind),
                     length = (uintptr_t)n * size;
     const int real = kind == DPF_FLOAT64 || kind == DPF_FLOAT32;
-    return noise == NULL || in == NULL || out == NULL || (!of.fresh && of.key == NULL) || noise->ours != OURS
-               ? DPFAST_POINTER
-           : n < 0 || (uint64_t)n > (uint64_t)INT64_MAX / 16 ||
-                   (!of.fresh && (of.start > (uint64_t)1 << 60 || of.start + (uint64_t)n > (uint64_t)1 << 60))
-               ? DPFAST_SIZE
-           : x % size || y % size || (x != y && x < y + length && y < x + length) ? DPFAST_ARRAYS
-           : real != noise->real || (kind == DPF_FLOAT32 && noise->grid < -149) ||
-                   (kind == DPF_INT32 && noise->limbs == 2)
-               ? DPFAST_TYPE
-               : DPFAST_OK;
+    if (noise == NULL || noise->ours != OURS || (!of.fresh && of.key == NULL) || (n > 0 && (in == NULL || out == NULL)))
+        return DPFAST_POINTER;
+    if (n < 0 || n > MOST_VALUES || (!of.fresh && (of.start > MOST_DRAWS || (uint64_t)n > MOST_DRAWS - of.start)))
+        return DPFAST_SIZE;
+    if (n > 0 && (x % size || y % size || (x != y && x < y + length && y < x + length)))
+        return DPFAST_ARRAYS;
+    if (real != noise->real || (kind == DPF_FLOAT32 && noise->grid < -149) || (kind == DPF_INT32 && noise->limbs == 2))
+        return DPFAST_TYPE;
+    return DPFAST_OK;
 }
 
 /* how: the bounds. */
@@ -340,7 +341,7 @@ static int added(const dpfast_noise *noise, draws of, int64_t n, const void *in,
                  : done == DPF_NO_KEY     ? DPFAST_ENTROPY
                                           : DPFAST_UNDECIDED;
     }
-    if (status != DPFAST_OK && out != NULL && n > 0 && (uint64_t)n <= (uint64_t)INT64_MAX / 16)
+    if (status != DPFAST_OK && out != NULL && n > 0 && n <= MOST_VALUES)
         dpf_wipe(out, n * dpf_size(kind));
     return status;
 }
@@ -357,24 +358,36 @@ static dpf_release unsigned_bounds(uint64_t lower, uint64_t upper) {
     return (dpf_release){.lower = {lower, 0}, .upper = {upper, 0}};
 }
 
-/* Infinite bounds are the ends of the type. */
-static dpf_release real_bounds(double lower, double upper, double most) {
-    return (dpf_release){.real_lower = lower < -most ? -most : lower, .real_upper = upper > most ? most : upper};
+/* In our own floating-point mode, which a bound may need to be read in. Infinite ones are the ends
+ * of the type. */
+static int added_real(const dpfast_noise *noise, draws of, int64_t n, const void *in, void *out, int kind,
+                      const void *lower, const void *upper) {
+    const dpf_fpmode mode = dpf_fp_enter();
+    const double most = kind == DPF_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
+    double low, high;
+    const uint64_t bits[2] = {dpf_value(kind, lower), dpf_value(kind, upper)};
+    memcpy(&low, bits, sizeof low);
+    memcpy(&high, bits + 1, sizeof high);
+    const int bounded = low <= high && low <= most && high >= -most;
+    const dpf_release how = {.real_lower = low < -most ? -most : low, .real_upper = high > most ? most : high};
+    const int status = added(noise, of, n, in, out, kind, bounded, how);
+    dpf_fp_leave(mode);
+    return status;
 }
 
-#define DPFAST_ADDS(name, type, kind, bounded, bounds)                                                                 \
+#define DPFAST_ADDS(name, type, call, ...)                                                                             \
     int dpfast_add_##name(const dpfast_noise *noise, int64_t n, const type *in, type *out, type lower, type upper) {   \
-        return added(noise, (draws){NULL, 0, 1}, n, in, out, kind, bounded, bounds);                                   \
+        const draws of = {NULL, 0, 1};                                                                                 \
+        return call(noise, of, n, in, out, __VA_ARGS__);                                                               \
     }                                                                                                                  \
     int dpfast_add_##name##_keyed(const dpfast_noise *noise, const uint8_t *key, uint64_t start, int64_t n,            \
                                   const type *in, type *out, type lower, type upper) {                                 \
-        return added(noise, (draws){key, start, 0}, n, in, out, kind, bounded, bounds);                                \
+        const draws of = {key, start, 0};                                                                              \
+        return call(noise, of, n, in, out, __VA_ARGS__);                                                               \
     }
-#define DPFAST_REAL(most)   lower <= upper &&lower <= (most) && upper >= -(most), real_bounds(lower, upper, most)
-#define DPFAST_ADDS_TO(...) DPFAST_ADDS(__VA_ARGS__)
 
-DPFAST_ADDS(int64, int64_t, DPF_INT64, lower <= upper, signed_bounds(lower, upper))
-DPFAST_ADDS(uint64, uint64_t, DPF_UINT64, lower <= upper, unsigned_bounds(lower, upper))
-DPFAST_ADDS(int32, int32_t, DPF_INT32, lower <= upper, signed_bounds(lower, upper))
-DPFAST_ADDS_TO(float64, double, DPF_FLOAT64, DPFAST_REAL(DBL_MAX))
-DPFAST_ADDS_TO(float32, float, DPF_FLOAT32, DPFAST_REAL((double)FLT_MAX))
+DPFAST_ADDS(int64, int64_t, added, DPF_INT64, lower <= upper, signed_bounds(lower, upper))
+DPFAST_ADDS(uint64, uint64_t, added, DPF_UINT64, lower <= upper, unsigned_bounds(lower, upper))
+DPFAST_ADDS(int32, int32_t, added, DPF_INT32, lower <= upper, signed_bounds(lower, upper))
+DPFAST_ADDS(float64, double, added_real, DPF_FLOAT64, &lower, &upper)
+DPFAST_ADDS(float32, float, added_real, DPF_FLOAT32, &lower, &upper)

@@ -13,9 +13,13 @@
  * of the same counts, and nobody checks that one unit of privacy changes the values by no more than
  * the scale was made for. dpfast's Python package does that.
  *
- * Every function returns a status, and a status must be looked at: unless it is DPFAST_OK, all of
- * `out` is zeros, and zeros pass for counts. Nothing prints, nothing aborts. No function keeps
- * state: a noise never changes, any number of threads may use one, and a forked child may, too. */
+ * Whoever makes a noise or adds one gets a status, and must look at it. If an add fails, all of
+ * `out` is zeros, and zeros pass for counts. If no noise was made, nothing has touched your arrays:
+ * in place they are still the private counts. Nothing prints, nothing aborts. No function keeps
+ * state: a noise never changes, any number of threads may use one, and a forked child may, too.
+ *
+ * A call needs up to 192 KiB of stack: give a thread of your own 256 KiB or more. One that is
+ * cancelled within a call leaves `out` as it was. */
 #ifndef DPFAST_H
 #define DPFAST_H
 
@@ -33,14 +37,14 @@ extern "C" {
 
 enum {
     DPFAST_OK = 0,
-    DPFAST_POINTER = 1,    /* one is NULL, or `noise` is none, or was made by another version */
+    DPFAST_POINTER = 1,    /* one is NULL, or `noise` is none */
     DPFAST_NUMBER = 2,     /* a text is no number above 0, or has too many digits */
     DPFAST_SCALE = 3,      /* the scale, or the grid for it, is out of range */
     DPFAST_SIZE = 4,       /* n is below 0, or no array is so long */
     DPFAST_ARRAYS = 5,     /* in and out overlap, or one is not aligned */
     DPFAST_TYPE = 6,       /* see dpfast_add_int64 */
     DPFAST_BOUNDS = 7,     /* lower exceeds upper, or one is not a number */
-    DPFAST_NOT_FINITE = 8, /* a value is infinite or not a number */
+    DPFAST_NOT_FINITE = 8, /* a value is infinite or not a number: publish this status, and you tell so */
     DPFAST_ENTROPY = 9,    /* the operating system gave no key */
     DPFAST_MEMORY = 10,    /* there is none */
     DPFAST_BUILD = 11,     /* on this machine the build does not reproduce its known answers: nothing is drawn */
@@ -53,20 +57,22 @@ const char *dpfast_message(int status);
 /* The version of the library, as text. */
 const char *dpfast_version(void);
 
-/* A law with its scale. Making one takes a millisecond or less, and the first of a process some
- * more: the build is then checked against known answers. */
+/* A law with its scale. Making one takes up to three milliseconds, most less than one, and the
+ * first of a process some more: the build is then checked against known answers. */
 typedef struct dpfast_noise dpfast_noise;
 
 /* Make a noise into *made, or NULL. A text is a number, as 10, 0.1 or 1e-3, or a ratio of two, as
- * 1/0.1, and is taken exactly; either side has at most 4,096 bits.
+ * 1/0.1, without blanks or a sign, and is taken exactly. A number has at most 1,300 digits and an
+ * exponent of at most four; as a ratio of integers the text has at most 4,096 bits on either side.
  *
  * dpfast_discrete_laplace: integers with P(k) proportional to exp(-|k|/scale), scale from 2^-60 to
  *     2^60. With scale = sensitivity/epsilon, sensitivity in L1, a release is epsilon-DP.
  * dpfast_discrete_gaussian: integers with P(k) proportional to exp(-k^2/(2 sigma^2)), sigma^2 from
  *     1e-6 to 1e18. A release is rho-zCDP, rho = sensitivity^2/(2 sigma^2), sensitivity in L2.
  * dpfast_laplace, dpfast_gaussian: the real laws, added to a real value; their sum is rounded once,
- *     to a multiple of 2^grid. DPFAST_GRID chooses one that is some 2^20 times finer than the
- *     scale. grid from -1074 to 900, and the scale from 2^-60 to 2^60 steps of the grid. */
+ *     to a multiple of 2^grid. They promise what the discrete ones do, for a sensitivity of the
+ *     values as doubles. DPFAST_GRID chooses a grid that is some 2^20 times finer than the scale,
+ *     or sigma. grid is from -1074 to 900, and the scale, or sigma, 2^-60 to 2^60 steps of it. */
 enum { DPFAST_GRID = INT32_MIN };
 DPFAST_LOOK_AT int dpfast_discrete_laplace(const char *scale, dpfast_noise **made);
 DPFAST_LOOK_AT int dpfast_discrete_gaussian(const char *sigma_squared, dpfast_noise **made);
@@ -76,7 +82,7 @@ DPFAST_LOOK_AT int dpfast_gaussian(const char *sigma_squared, int32_t grid, dpfa
 /* Free a noise, which no thread may use any more; NULL is none. */
 void dpfast_free(dpfast_noise *noise);
 
-/* The grid of a real law, as the exponent of 2; 0 of a discrete one. */
+/* The grid of a real law, as the exponent of 2; that of a discrete one is 0. */
 int32_t dpfast_grid(const dpfast_noise *noise);
 
 /* out[i] = in[i] + noise, clamped to [lower, upper], for i < n; each noise is a draw of its own,

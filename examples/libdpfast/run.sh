@@ -21,7 +21,7 @@ if has rustc Rust; then
 fi
 if has javac Java; then
     home=$(dirname "$(dirname "$(realpath "$(command -v javac)")")")
-    gcc -std=c11 -O2 -Wall -Wextra -Werror -shared -fPIC -I"$home/include" -I"$home/include/linux" counts_jni.c "${with[@]}" \
+    gcc -std=c11 -O2 -Wall -Wextra -Werror -shared -fPIC -Wl,--exclude-libs,ALL -I"$home/include" -I"$home/include/linux" counts_jni.c "${with[@]}" \
         -o "$scratch/libcounts_jni.so"
     javac -d "$scratch" Counts.java
     java -Djava.library.path="$scratch" -cp "$scratch" Counts

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import tiers
 from places import ROOT
+from proofs import MODES, entered
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 
@@ -287,14 +288,62 @@ def test_bad_calls_have_a_status_and_zeros(library: Library, noises: tuple[int, 
 
 
 def test_nothing_is_a_release_of_nothing(library: Library, noises: tuple[int, int]) -> None:
-    """n = 0 is done, whatever the bounds; a freed place and NULL are none."""
+    """n = 0 is done wherever the arrays are, as of an empty std::vector; NULL is no noise."""
     out = np.full(1, 7)
-    assert library.c.dpfast_add_int64(noises[0], 0, out.ctypes.data, out.ctypes.data, 0, 1) == STATUS["OK"]
+    for at in (out.ctypes.data, None, 1):
+        assert library.c.dpfast_add_int64(noises[0], 0, at, at, 0, 1) == STATUS["OK"]
+        assert library.c.dpfast_add_int64(noises[0], 0, at, at, 1, 0) == STATUS["BOUNDS"]
+        assert library.c.dpfast_add_float32(noises[0], 0, at, at, 0, 1) == STATUS["TYPE"]
     assert out[0] == 7
     library.c.dpfast_free(None)
     assert library.c.dpfast_grid(None) == 0
     assert library.c.dpfast_laplace(b"1", 0, None) == STATUS["POINTER"]
     assert library.status("laplace", None, 0) == STATUS["POINTER"]
+
+
+def test_the_hosts_mode_has_no_say(library: Library, noises: tuple[int, int], host: ctypes.CDLL) -> None:
+    """Bounds are read in our own mode: subnormal ones, and those that are no numbers."""
+    fine = library.new("laplace", b"1e-310", -1074)
+    tiny: tuple[Any, ...] = ctypes.c_float(1e-40), ctypes.c_float(1e-39)  # made in Python's mode
+    for mode in MODES:
+        for flush in (False, True):
+            out, single = np.zeros(50), np.zeros(50, np.float32)
+            with entered(host, mode, flush=flush):
+                statuses = [
+                    library.add(fine, out, out, 5e-324, 1e-323, start=0),
+                    library.add(fine, out, out, 5e-324, -5e-324, start=0),
+                ]
+                low = library.add(noises[1], single, single, *tiny, start=0)
+            assert statuses == [STATUS["OK"], STATUS["BOUNDS"]]
+            assert not out.any()
+            assert low == STATUS["OK"]
+            assert set(single.view(np.uint32).tolist()) <= {71362, 713624}  # both bounds
+
+
+def test_a_call_needs_no_more_stack_than_the_header_says(built: Path) -> None:
+    """It does for all laws, few and many, and the first of a process; 80 KiB end by a signal."""
+    code = """
+import ctypes, sys, threading
+library = ctypes.CDLL(sys.argv[1])
+def work():
+    for law, text in ((library.dpfast_discrete_laplace, b"10"), (library.dpfast_discrete_gaussian, b"1e12"),
+                      (library.dpfast_discrete_gaussian, b"100"), (library.dpfast_discrete_laplace, b"1e17")):
+        made = ctypes.c_void_p()
+        assert law(text, ctypes.byref(made)) == 0
+        for n in (1, 100, 5000, 100_000):
+            out = (ctypes.c_int64 * n)()
+            assert library.dpfast_add_int64(made, ctypes.c_int64(n), out, out, ctypes.c_int64(0), ctypes.c_int64(9)) == 0
+    print("done")
+threading.stack_size(int(sys.argv[2]) * 1024)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+    run = [sys.executable, "-c", code, str(built / "lib/libdpfast.so")]
+    enough = subprocess.run([*run, "256"], capture_output=True, text=True, check=False)  # Python's own frames, too
+    assert enough.stdout == "done\n", enough
+    few = subprocess.run([*run, "80"], capture_output=True, text=True, check=False)
+    assert few.returncode < 0
 
 
 def test_every_status_has_words(library: Library) -> None:
