@@ -613,6 +613,27 @@ def test_the_steps_of_a_quantile_share_its_doubt() -> None:
                 assert sign * (before.value - after.value) / 2 > 0.9 * reach
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_ends_of_a_quantile_are_where_the_noise_decides(share: float) -> None:
+    """Before less the share of all, by its own variance: decided outside the ends alone."""
+    leaves, doubt = 256, 0.2
+    tree = dpfast.tree(np.full(leaves, 3), epsilon=1, sensitivity=dpfast.Sensitivity(1, 1))
+    found, z = tree.quantile(share, 1 - doubt), tiers.deviations(tree, 1 - doubt / 8)
+    at = np.arange(1, leaves)
+    before = tiers.ranges_of(tree, np.zeros(at.size, int), at)
+    after = tiers.ranges_of(tree, at, np.full(at.size, leaves))
+    together = before.with_total - before.variances  # the covariance of both
+    variances = (1 - share) ** 2 * before.variances + share**2 * after.variances - 2 * share * (1 - share) * together
+    ahead = (1 - share) * before.sums - share * after.sums
+    half = z * np.sqrt(variances) + 0.5
+    decided = {
+        leaf: 0 if abs(by) <= width else np.sign(by) for leaf, by, width in zip(at.tolist(), ahead, half, strict=True)
+    }
+    decided |= {0: -1, leaves: 1}
+    assert decided[found.lower] < 0 <= decided[found.lower + 1]
+    assert decided[found.upper] <= 0 < decided[found.upper + 1]
+
+
 def test_cdf_and_quantile_of_much_data() -> None:
     counts = np.array([0, 10, 20, 30, 40]) * 10**6
     found = tree(counts, branching=2, **EVEN)
