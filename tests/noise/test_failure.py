@@ -865,7 +865,7 @@ def test_plans_are_made_to_nearest(modes) -> None:
 
 
 def test_no_release_asks_python_flint() -> None:
-    """With it refused, each law draws and makes plans: few and many, under a key, and noise alone."""
+    """With it refused, each law draws and makes plans: few and many, under a key, and alone."""
     output = python(
         """
         import sys
