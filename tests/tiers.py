@@ -623,6 +623,21 @@ def changed_plans(monkeypatch: pytest.MonkeyPatch, owner: Any, changed: dict[str
     plant(monkeypatch, owner, "made_plan", lambda one: Plan(owner.LAW, **fields(made(one)) | changed))
 
 
+def shifted_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table is one cell too low, and the last one takes the first."""
+    right = _native.Plan.tabled
+
+    def shifted(plan: _native.Plan) -> _native.Plan:
+        found = right(plan)
+        if found is not plan:
+            cells = found._kept[-1]
+            cells[0 : len(cells)] = [*list(cells)[1:], cells[0]]
+        return found
+
+    own_plans(monkeypatch)
+    monkeypatch.setattr(_native.Plan, "tabled", shifted)
+
+
 def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any]) -> None:
     """Each call of C for a release is wrap(call, release, *arguments); call(*arguments) makes it.
 

@@ -443,6 +443,7 @@ THROUGH_TABLES = {
     **dict.fromkeys(("dpf_isa_runs", "dpf_best_isa"), "runs"),
     "dpf_self_check": "counts_zeros",
     "dpf_bounded_counts": "bounded_counts",
+    "dpf_make_plan": "(discrete_)?(laplace|gaussian)",
 }
 ARROW = re.compile("dpf_(release|fill|arrow)_")  # who calls through Arrow's structures: the releases alone
 
@@ -473,7 +474,8 @@ def graph(folder: Path) -> Graph:
             found = {
                 name
                 for name in sizes
-                if re.search("isa_|arrow|^dpf_exact", name) and re.fullmatch(wanted, name.split(":")[-1].split(".")[0])
+                if re.search("isa_|arrow|plan|^dpf_exact", name)
+                and re.fullmatch(wanted, name.split(":")[-1].split(".")[0])
             }
             assert len(found) >= 3
             called.update(found)
