@@ -93,8 +93,9 @@ int32_t dpfast_grid(const dpfast_noise *noise);
  * Integers take a discrete law, and int32 one up to scale 2^54; reals take a real law whose grid
  * their type holds, which for float32 is 2^-149 or more. Else the status is DPFAST_TYPE.
  *
- * A call with n < 4,096 does equal work for every draw, whatever it is, but for one draw in 2^30;
- * a longer one does not. Both give the same results from the same digits. */
+ * A call with n < 4,096 does equal work for every draw, whatever it is, but for one draw in 2^30,
+ * as long as a grid is at most 2^18 times the scale and, of dpfast_gaussian, at least sigma 2^-40;
+ * a longer call does not. Both give the same results from the same digits. */
 DPFAST_LOOK_AT int dpfast_add_int64(const dpfast_noise *noise, int64_t n, const int64_t *in, int64_t *out,
                                     int64_t lower, int64_t upper);
 DPFAST_LOOK_AT int dpfast_add_uint64(const dpfast_noise *noise, int64_t n, const uint64_t *in, uint64_t *out,

@@ -56,6 +56,10 @@ static int at_least(const measure *a, measure b) {
     return at_most(&b, *a);
 }
 
+static int between(const measure *a, int least, int most) {
+    return at_least(a, power_of_two(least)) && upto(a, most);
+}
+
 /* The first digits of what begins before the point. */
 static fixed beginning_of(const uint64_t *limb, int limbs) {
     fixed a;
@@ -143,7 +147,7 @@ static fixed logarithmic(dpf_plan *plan, const measure *scale, double relative_e
     return t;
 }
 
-/* Makes the plans of one law, as dpf_make_plan says. */
+/* Makes the plans of one law, as dpf_make_plan says; `makers` lists them as isa.h does its laws. */
 typedef int maker(const measure *x, const dpf_ratio *of, dpf_plan *plan, uint64_t *thresholds, uint16_t *guide);
 
 /* C = ln(2 / (1 + q)), but for 2^-240 */
@@ -157,7 +161,7 @@ static fixed log_weight_near(fixed t) {
 /* discrete_laplace.md; t (C - ln U), rounded down */
 static int discrete_laplace(const measure *x, const dpf_ratio *of, dpf_plan *plan, uint64_t *none, uint16_t *too) {
     (void)none, (void)too;
-    if (!at_least(x, power_of_two(-60)) || !upto(x, 60))
+    if (!between(x, -60, 60))
         return DPF_NO_SCALE;
     const fixed t = logarithmic(plan, x, 5 * 0x1p-52);
     const fixed c = of->one_sided ? zero : log_weight_near(t);
@@ -181,7 +185,7 @@ static int discrete_laplace(const measure *x, const dpf_ratio *of, dpf_plan *pla
 /* laplace.md */
 static int laplace(const measure *x, const dpf_ratio *of, dpf_plan *plan, uint64_t *none, uint16_t *too) {
     (void)of, (void)none, (void)too;
-    if (!at_least(x, power_of_two(-60)) || !upto(x, 60))
+    if (!between(x, -60, 60))
         return DPF_NO_SCALE;
     logarithmic(plan, x, 6 * 0x1p-52);
     plan->width = upto(x, 21) ? 32 : 64;
@@ -218,7 +222,7 @@ static void normal(const measure *variance, int is_short, dpf_plan *plan) {
 
 static int gaussian(const measure *x, const dpf_ratio *of, dpf_plan *plan, uint64_t *none, uint16_t *too) {
     (void)of, (void)none, (void)too;
-    if (!at_least(x, power_of_two(-120)) || !upto(x, 120))
+    if (!between(x, -2 * 60, 2 * 60))
         return DPF_NO_SCALE;
     normal(x, upto(x, 2 * 21), plan);
     return 0;

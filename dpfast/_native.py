@@ -234,12 +234,10 @@ class Plan:
         ratio = ffi.new("dpf_ratio *", (LAW_NUMBERS[law], one_sided, len(above), len(below), above, below))
         searches = ffi.new("uint64_t[]", lib.DPF_THRESHOLDS), ffi.new("uint16_t[]", lib.DPF_GUIDE)
         self._plan = ffi.new("dpf_plan *")
-        self._kept: tuple[Any, ...] = searches
         if status := lib.dpf_make_plan(ratio, self._plan, *searches):
             why = "sigma_squared brings a probability too near a multiple of 2**-64: give it fewer digits"
             raise DpfastError(why if status == lib.DPF_OPEN else f"there is no plan of the {law} law for {scale}")
-        if not self._plan.search.steps:
-            self._kept = ()
+        self._kept: tuple[Any, ...] = searches if self._plan.search.steps else ()
         self._name()
 
     def _name(self) -> None:

@@ -11,13 +11,16 @@ with=(-I"$library/include" "$library/lib/libdpfast.a")
 has() { command -v "$1" >/dev/null || { echo "left out, for there is no $1: $2"; return 1; }; }
 
 if has gcc C; then
-    gcc -std=c11 -O2 -Wall -Wextra -Werror counts.c "${with[@]}" -o "$scratch/c" && "$scratch/c"
+    gcc -std=c11 -O2 -Wall -Wextra -Werror counts.c "${with[@]}" -o "$scratch/c"
+    "$scratch/c"
 fi
 if has g++ C++; then
-    g++ -std=c++14 -O2 -Wall -Wextra -Werror counts.cpp "${with[@]}" -o "$scratch/cpp" && "$scratch/cpp"
+    g++ -std=c++14 -O2 -Wall -Wextra -Werror counts.cpp "${with[@]}" -o "$scratch/cpp"
+    "$scratch/cpp"
 fi
 if has rustc Rust; then
-    rustc --edition 2021 -O -D warnings -L "$library/lib" -l static=dpfast counts.rs -o "$scratch/rust" && "$scratch/rust"
+    rustc --edition 2021 -O -D warnings -L "$library/lib" -l static=dpfast counts.rs -o "$scratch/rust"
+    "$scratch/rust"
 fi
 if has javac Java; then
     home=$(dirname "$(dirname "$(realpath "$(command -v javac)")")")
