@@ -28,6 +28,9 @@ INTERRUPTED: int = lib.DPF_INTERRUPTED
 BLOCK: int = lib.DPF_BLOCK
 SMALL: int = lib.DPF_SMALL
 NOT_FINITE: int = lib.DPF_NOT_FINITE
+NO_KEY: int = lib.DPF_NO_KEY
+AGAIN: int = lib.DPF_AGAIN
+OPEN: int = lib.DPF_OPEN
 KINDS = {  # by NumPy's letter
     "l": lib.DPF_INT64, "L": lib.DPF_UINT64, "i": lib.DPF_INT32, "I": lib.DPF_UINT32, "h": lib.DPF_INT16,
     "H": lib.DPF_UINT16, "b": lib.DPF_INT8, "B": lib.DPF_UINT8, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32,
@@ -56,6 +59,9 @@ _new_key = partial(ffi.new, ffi.typeof("uint8_t[32]"))
 
 def address(cdata: object) -> int:
     return int(ffi.cast(_ADDRESS, cdata))
+
+
+ADD_FRESH: int = address(ffi.addressof(lib, "dpf_add_fresh"))
 
 
 def nonce(level: int, purpose: int = 1, candidate: int = 0) -> int:
@@ -334,6 +340,21 @@ class Release:
             done = lib.dpf_add(self._how, start, n, x + offset, y + offset)
         if done < 0:
             refuse(done)
+
+
+class Pair:
+    """Two releases, of few values and of many, for dpf_add_fresh from code that numba compiles."""
+
+    __slots__ = ("_kept", "address")
+
+    def __init__(self, few: tuple[bytes, Plan], many: tuple[bytes, Plan]) -> None:
+        """Each as `release_bytes` gives it, with its plan."""
+        plans = few[1], many[1]
+        releases = [ffi.new(_RELEASE) for _ in plans]
+        for each, (how, _) in zip(releases, (few, many), strict=True):
+            _move(each, how, len(how))
+        addresses = ffi.new("dpf_release *[2]", releases)
+        self._kept, self.address = (plans, releases, addresses), address(addresses)
 
 
 def refuse(status: int) -> NoReturn:

@@ -60,12 +60,14 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def jit(signature: Any, *, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
+def jit(signature: Any, *, inline: bool = False, parallel: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Compile for one signature, without the interpreter lock; cached if there is a place for it.
 
+    signature: None to compile at each first call with other types.
     inline: into its callers before LLVM sees them. LLVM makes vectors of loops without calls.
+    parallel: a prange goes to numba's threads.
     """
-    options: Any = {"nogil": True, "inline": "always" if inline else "never"}
+    options: Any = {"nogil": True, "inline": "always" if inline else "never", "parallel": parallel}
 
     def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_{DIGEST}"

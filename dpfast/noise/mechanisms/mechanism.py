@@ -20,7 +20,7 @@ from dpfast.noise.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_
 from dpfast.noise.release.blocks import Blocks
 from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.digits import reader
-from dpfast.noise.release.engine import SMALL, Draws, check_finite, prepare_small, run, run_small
+from dpfast.noise.release.engine import SMALL, Draws, as_c, check_finite, prepare_small, run, run_small
 from dpfast.noise.release.layout import disjoint, memory_order, new_result
 from dpfast.noise.release.names import Names
 from dpfast.privacy.formatting import rounded
@@ -400,6 +400,23 @@ class Releasing(Mechanism, Payable):
             return ()
         jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]
         return tuple(each for job in jobs for each in prepare_small(job, self._constant_work_plan))
+
+    def _in_kernels(self, dtype: npt.DTypeLike | None, lower: Any, upper: Any) -> tuple[np.dtype[Any], _native.Pair]:
+        """The type of values and results, and what C needs to add noise to few of them and to many.
+
+        Raises: DTypeError, ParameterError.
+        """
+        if self._most_cells is not None:
+            raise ParameterError(
+                "mechanism must be made for a Sensitivity without cells: in a kernel nobody counts them"
+            )
+        kind: Any = np.dtype(self._small_kinds[0] if dtype is None else dtype)
+        job = self._job(np.empty(0, kind), None, kind, lower, upper)
+        if not (kind.isnative and (self._narrow or kind.itemsize == 8)):
+            raise DTypeError(f"dtype must be one of 64 bits for noise of this scale, got {kind}")
+        plans = self._constant_work_plan, self._bulk_plan
+        few, many = (as_c(job, (kind, kind), plan.address, self._narrow, plan is plans[0]) for plan in plans)
+        return kind, _native.Pair((few, plans[0]), (many, plans[1]))
 
     def _few_turned(self, values: Any, out: Any) -> Any:
         """A release of few values that memory's order makes plain; None if nothing has happened."""

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Noise within a kernel of one's own: a mechanism's handle, and the functions that take it there.
+
+Compiled code knows of the C one name, which numba's cache keeps: SYMBOL, whose number changes with
+what the function takes. What it knows of this file is in the type of a handle: DIGEST. So a kernel
+that a cache kept from another dpfast meets no handle of its type, and is compiled anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import njit, prange, types
+from numba.core import cgutils, errors
+from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
+from numba.extending import intrinsic as _intrinsic
+from numba.np.numpy_support import from_dtype
+
+from dpfast import _native
+from dpfast.errors import DpfastError, DTypeError, EntropyError, ParameterError, StateError, UnusableValuesError
+from dpfast.noise.kernels.jit import DIGEST, jit
+
+intrinsic: Any = _intrinsic  # which numba types as a class without the compiler's argument
+SYMBOL = "dpfast_add_1"
+llvmlite.binding.add_symbol(SYMBOL, _native.ADD_FRESH)
+
+DONE, NOT_FINITE, NO_KEY, _AGAIN, OPEN = 0, _native.NOT_FINITE, _native.NO_KEY, _native.AGAIN, _native.OPEN
+BLOCK = 65_536  # values that one key serves in a kernel of ours
+ARRAYS = -10  # of different sizes, or overlapping without being one
+
+
+class Noise:
+    """A mechanism and a type of values, for code that numba compiles.
+
+    mechanism: one that adds noise to arrays, such as a DiscreteLaplace. It has checked its
+        parameters. One made for a Sensitivity with `cells` is refused: nobody counts them here.
+    dtype: of values and results: of integers for a mechanism on these, and int64 by default; else
+        float64, the default, or float32.
+    lower, upper: public bounds of a result, as of `release`.
+
+    It never changes, goes through a fork, and is not pickled: each process makes its own. Making it
+    spends no privacy. Each `add` and each `draw` spends as much as a `release`, and no ledger notes
+    it.
+    Raises: DTypeError, ParameterError.
+
+        >>> noise = dpfast.numba.Noise(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1), lower=0)
+        >>> noise.dtype
+        dtype('int64')
+    """
+
+    __slots__ = ("_pair", "address", "dtype", "mechanism")
+    mechanism: Any
+    dtype: np.dtype[Any]
+    address: int
+
+    def __init__(self, mechanism: Any, dtype: Any = None, *, lower: Any = None, upper: Any = None) -> None:
+        prepare = getattr(type(mechanism), "_in_kernels", None)
+        if prepare is None:
+            what = type(mechanism).__name__
+            raise DTypeError(f"mechanism must be one that adds noise to arrays, such as DiscreteLaplace, not {what}")
+        dtype, pair = prepare(mechanism, dtype, lower, upper)
+        for name, value in zip(self.__slots__, (pair, pair.address, dtype, mechanism), strict=True):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise StateError("a Noise of dpfast.numba does not change: make another")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        self.__setattr__(name, None)
+
+    def __reduce__(self) -> NoReturn:
+        raise StateError("a Noise of dpfast.numba cannot be pickled or copied: make it where it is used")
+
+
+class NoiseType(types.Type):
+    """Noise of one type of values, in this dpfast."""
+
+    def __init__(self, of: types.Type) -> None:
+        self.of = of
+        super().__init__(f"Noise({of}, {SYMBOL}, {DIGEST})")
+
+
+@typeof_impl.register(Noise)
+def _type_of(noise: Noise, _context: Any) -> NoiseType:
+    return NoiseType(from_dtype(noise.dtype))
+
+
+@register_model(NoiseType)
+class _Model(models.StructModel):
+    """The address of a pair of releases, and what keeps it alive."""
+
+    def __init__(self, manager: Any, kind: NoiseType) -> None:
+        members = [("owner", types.MemInfoPointer(types.voidptr)), ("pair", types.voidptr)]
+        super().__init__(manager, kind, members)
+
+
+@unbox(NoiseType)
+def _unbox(kind: NoiseType, noise: Any, c: Any) -> NativeValue:
+    found = cgutils.create_struct_proxy(kind)(c.context, c.builder)
+    address = c.pyapi.object_getattr_string(noise, "address")
+    number = c.pyapi.long_as_ulonglong(address)
+    c.pyapi.decref(address)
+    found.pair = c.builder.inttoptr(number, cgutils.voidptr_t)
+    found.owner = c.pyapi.nrt_meminfo_new_from_pyobject(found.pair, noise)
+    made = found._getvalue()  # noqa: SLF001  numba's own way
+    return NativeValue(made, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+
+
+def _call(context: Any, builder: Any, noise: tuple[Any, Any], n: Any, values: Any, out: Any) -> Any:
+    """dpf_add_fresh: few values by the pair's first release, many by its second."""
+    pair = cgutils.create_struct_proxy(noise[0])(context, builder, noise[1]).pair
+    pointer = cgutils.voidptr_t.as_pointer()
+    many = builder.zext(builder.icmp_signed(">=", n, ir.Constant(n.type, _native.SMALL)), n.type)
+    how = builder.load(builder.gep(builder.bitcast(pair, pointer), [many]))
+    kind = ir.FunctionType(n.type, [cgutils.voidptr_t, n.type, cgutils.voidptr_t, cgutils.voidptr_t])
+    function = cgutils.get_or_insert_function(builder.module, kind, SYMBOL)
+    ends = (builder.bitcast(each, cgutils.voidptr_t) for each in (values, out))
+    return builder.call(function, [how, n, *ends])
+
+
+@intrinsic
+def _added(_typing: Any, noise: Any, values: Any, out: Any) -> Any:
+    """What dpf_add_fresh returns of arrays of one size."""
+    for name, array in (("values", values), ("out", out)):
+        if not isinstance(noise, NoiseType):
+            raise errors.TypingError(f"noise must be a dpfast.numba.Noise, not {noise}")
+        if not isinstance(array, types.Array) or array.dtype != noise.of:
+            raise errors.TypingError(f"{name} must be an array of {noise.of}, as the Noise is, not {array}")
+        if array.layout != "C" or not array.aligned:
+            raise errors.TypingError(f"{name} must be aligned and in C order, one after the other, not {array}")
+    if not out.mutable:
+        raise errors.TypingError("out must be an array that may be written")
+
+    def lowered(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        kinds = signature.args
+        x, y = (
+            context.make_array(kind)(context, builder, each) for kind, each in zip(kinds[1:], given[1:], strict=True)
+        )
+        return _call(context, builder, (kinds[0], given[0]), x.nitems, x.data, y.data)
+
+    return types.int64(noise, values, out), lowered
+
+
+@intrinsic
+def _one(_typing: Any, noise: Any, value: Any) -> Any:
+    """What dpf_add_fresh returns of one value, and the result."""
+    if not isinstance(noise, NoiseType):
+        raise errors.TypingError(f"noise must be a dpfast.numba.Noise, not {noise}")
+    if value != noise.of:
+        raise errors.TypingError(f"value must be of {noise.of}, as the Noise is, not {value}")
+    result = types.Tuple([types.int64, noise.of])
+
+    def lowered(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        place = cgutils.alloca_once_value(builder, given[1])
+        status = _call(context, builder, (signature.args[0], given[0]), ir.Constant(ir.IntType(64), 1), place, place)
+        return context.make_tuple(builder, result, (status, builder.load(place)))
+
+    return result(noise, value), lowered
+
+
+@njit(nogil=True)
+def _apart(values, out):
+    begin, end = values.ctypes.data, out.ctypes.data
+    return begin == end or begin + values.nbytes <= end or end + out.nbytes <= begin
+
+
+@njit(nogil=True)
+def try_add(noise, values, out):
+    """As `add`, for `prange`, where nothing may be raised: returns a status, for `check` later.
+
+    DONE; or NOT_FINITE, NO_KEY, OPEN or ARRAYS, and all of `out` is 0.
+    """
+    if values.size != out.size or not _apart(values, out):
+        status = np.int64(ARRAYS)
+    else:
+        status = _added(noise, values, out)
+        while status == _AGAIN:
+            status = _added(noise, values, out)
+        if status == values.size:
+            return np.int64(DONE)
+    for i in range(out.size):
+        out.flat[i] = 0
+    return status
+
+
+@njit(nogil=True)
+def try_draw(noise, value):
+    """As `draw`, for `prange`: returns a status, as of `try_add`, and the result or 0."""
+    status, found = _one(noise, value)
+    while status == _AGAIN:
+        status, found = _one(noise, value)
+    if status != 1:
+        return status, found - found
+    return np.int64(DONE), found
+
+
+@njit(nogil=True)
+def check(status):
+    """Raise what a status of `try_add` or `try_draw` means, if it is not DONE.
+
+    Raises: UnusableValuesError, EntropyError, DTypeError, DpfastError.
+
+        >>> dpfast.numba.check(dpfast.numba.DONE)
+    """
+    if status == NOT_FINITE:
+        raise UnusableValuesError("values must be finite")
+    if status == NO_KEY:
+        raise EntropyError("the operating system gave no random key; nothing was released")
+    if status == ARRAYS:
+        raise DTypeError("out must be values themselves, or of their size and apart from them")
+    if status != DONE:
+        raise DpfastError("all digits of a draw leave it undecided, so nothing is released")
+
+
+@njit(nogil=True)
+def add(noise, values, out):
+    """Fill `out` with `values` plus fresh noise, under a key of this call alone.
+
+    noise: a Noise. values: an array of its type, in C order. out: another of as many, or values
+    themselves; after a failure it is all 0. Within `prange`, which loses exceptions, call
+    `try_add`.
+    Raises: as `check`.
+
+        >>> noisy = np.empty(3, np.int64)
+        >>> noise = dpfast.numba.Noise(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1))
+        >>> dpfast.numba.add(noise, np.array([3, 5, 7]), noisy)
+    """
+    check(try_add(noise, values, out))
+
+
+@njit(nogil=True)
+def draw(noise, value):
+    """One value of the Noise's type plus fresh noise, under a key of its own.
+
+    Raises: as `check`.
+
+        >>> noise = dpfast.numba.Noise(dpfast.Laplace(epsilon=1, sensitivity=1))
+        >>> abs(dpfast.numba.draw(noise, 1000.0) - 1000) < 50
+        True
+    """
+    status, found = try_draw(noise, value)
+    check(status)
+    return found
+
+
+@jit(None, parallel=True)
+def _bounded(noise, values, least, most, out):
+    """The statuses of the blocks. A bounded value lies in memory of its thread alone."""
+    blocks = -(-values.size // BLOCK)
+    statuses = np.zeros(blocks, np.int64)
+    for block in prange(blocks):
+        begin = block * BLOCK
+        own = values[begin : begin + BLOCK].copy()
+        for i in range(own.size):
+            if own[i] < least:
+                own[i] = least
+            elif own[i] > most:  # NaN is neither
+                own[i] = most
+        statuses[block] = try_add(noise, own, out[begin : begin + BLOCK])
+        own[:] = 0
+    return statuses
+
+
+def bound_and_add(noise: Noise, values: Any, least: Any, most: Any, out: Any = None) -> Any:
+    """Bound each value to [least, most], add noise, in blocks of 65,536 on numba's threads.
+
+    noise: a Noise, whose mechanism was made for what one unit can change of bounded values.
+    values: an array of its type, of one axis and in C order.
+    least, most: public numbers of that type.
+    out: another array like it, or values themselves; after a failure it is all 0.
+
+    Each block has a key of its own. NaN is refused, not bounded.
+    Raises: DTypeError, ParameterError, UnusableValuesError, EntropyError.
+
+        >>> noise = dpfast.numba.Noise(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1))
+        >>> dpfast.numba.bound_and_add(noise, np.array([3, 1_000, -5]), 0, 10).shape
+        (3,)
+    """
+    if not isinstance(noise, Noise):
+        raise DTypeError(f"noise must be a Noise of dpfast.numba, not {type(noise).__name__}")
+    made = np.empty_like(values) if out is None else out
+    for name, array in (("values", values), ("out", made)):
+        plain = type(array) is np.ndarray and array.ndim == 1 and array.flags.c_contiguous and array.flags.aligned
+        if not plain or array.dtype != noise.dtype:
+            raise DTypeError(f"{name} must be an array of {noise.dtype} with one axis, aligned and in C order")
+    if not made.flags.writeable:
+        raise ParameterError("out must be an array that may be written")
+    try:
+        ends = [noise.dtype.type(end) for end in (least, most)]
+    except (TypeError, ValueError, OverflowError):
+        ends = []
+    if ends != [least, most] or not ends[0] <= ends[1]:
+        raise ParameterError(f"least must be at most most, both numbers of {noise.dtype}, got {least} and {most}")
+    if made.size != values.size or not (made is values or not np.may_share_memory(made, values)):
+        check(ARRAYS)
+    statuses = _bounded(noise, values, *ends, made)
+    if statuses.any():
+        made.fill(0)
+        check(statuses[statuses != DONE][0])
+    return made
