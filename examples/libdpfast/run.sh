@@ -29,3 +29,15 @@ if has javac Java; then
     javac -d "$scratch" Counts.java
     java -Djava.library.path="$scratch" -cp "$scratch" Counts
 fi
+if has Rscript R; then
+    gcc -std=c11 -O2 -Wall -Wextra -Werror -shared -fPIC -Wl,--exclude-libs,ALL -isystem "$(Rscript -e 'cat(R.home("include"))')" counts_r.c "${with[@]}" \
+        -o "$scratch/counts_r.so"
+    Rscript counts.R "$scratch/counts_r.so"
+fi
+if has pg_config PostgreSQL; then
+    if [ -e "$(pg_config --includedir-server)/postgres.h" ] && [ -x "$(pg_config --bindir)/initdb" ]; then
+        postgresql/run.sh "$library"
+    else
+        echo "left out, for its server or the server's headers are missing: PostgreSQL"
+    fi
+fi
