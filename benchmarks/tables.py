@@ -21,7 +21,17 @@ from dpfast.evidence.bench.measure import Result, Row, Turn, machine, measured
 from dpfast.evidence.bench.report import Columns, Report
 from dpfast.privacy.formatting import compared, quantity, three_digits
 
-TABLES = ("ratios", "fresh_arrays", "workloads", "bounded_histogram", "trees", "selection", "files", "parquet")
+TABLES = (
+    "ratios",
+    "fresh_arrays",
+    "workloads",
+    "bounded_histogram",
+    "trees",
+    "selection",
+    "kernels",
+    "files",
+    "parquet",
+)
 ADAPTERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "adapters").glob("[!_]*.py")))
 
 

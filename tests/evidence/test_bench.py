@@ -407,6 +407,7 @@ def test_pages_get_what_their_marks_name_and_curves_are_drawn(benchmarks, tmp_pa
         ("README.md", "ratios"),
         ("docs/performance.md", "fresh_arrays"),
         ("docs/performance.md", "selection"),
+        ("docs/numba.md", "kernels"),
         ("docs/trees.md", "trees"),
     ],
 )

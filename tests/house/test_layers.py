@@ -61,11 +61,13 @@ SEES: dict[str, set[str]] = {
     "paths.py": {"errors.py"},
     "terminal.py": set(),
     "former.py": set(),
+    "numba.py": {"noise/kernels/added.py"},
     "postprocess.py": {"counts/postprocess.py"},
     "testing.py": {"noise/release/fixed_key.py"},
     "privacy": {"errors.py"},
     "privacy/exact": {"errors.py", "loading.py"},
     "noise/kernels": {"loading.py", "paths.py"},
+    "noise/kernels/added.py": {"_native.py", "errors.py", "noise/kernels"},
     "noise/random": {"_native.py", "errors.py", "privacy"},
     # Whatever of counts/ only computes from noisy counts or from names sees nothing that draws.
     "counts/postprocess.py": {"errors.py", "privacy", "noise/release/arrays.py"},
@@ -105,7 +107,7 @@ _DRAWS = {
 }
 # What few may import: these, and what stands in it.
 SEEN_BY: dict[str, set[str]] = {
-    "_native.py": {"loading.py", "noise/mechanisms", "noise/random", "noise/release/blocks.py", "noise/release/digits.py", "noise/release/engine.py",
+    "_native.py": {"loading.py", "noise/kernels/added.py", "noise/mechanisms", "noise/random", "noise/release/blocks.py", "noise/release/digits.py", "noise/release/engine.py",
                    "noise/release/seal.py", "counts/records/bounded_histogram.py", "counts/records/places.py", "adapters/arrow_capsules.py", "engines/jobs", "evidence/bench/measure.py", "evidence/selftest",
                    "app/cli/info.py"},
     "paths.py": {"noise/kernels", "noise/release/key.py", "ledger", "engines/jobs", "evidence/bench", "app"},
@@ -113,6 +115,7 @@ SEEN_BY: dict[str, set[str]] = {
     "terminal.py": {"evidence", "app/cli", "app/report"},
     "privacy/exact": {"privacy", "noise/mechanisms", "noise/release/digits.py", "evidence/audit", "evidence/selftest", "evidence/statistics.py"},
     "noise/kernels": {"noise/mechanisms", "counts", "evidence/selftest", "app/cli/info.py"},
+    "noise/kernels/added.py": {"numba.py"},
     "noise/mechanisms": {"__init__.py", "ledger", "engines/jobs", "evidence", "app/cli", "app/pictures", *_DRAWS},
     "noise/random": {"__init__.py"},
     "noise/release": {"__init__.py", "noise/mechanisms", "ledger", "counts", "engines/jobs", "app/cli", "app/tables"},

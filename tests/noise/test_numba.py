@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import pytest
 from fresh import python
-from test_failure import GETRANDOM, compiled
+from preloaded import GETRANDOM, compiled
 
 import dpfast
 import dpfast.numba as kernels
