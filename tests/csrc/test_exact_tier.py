@@ -19,7 +19,8 @@ from proofs import CSRC
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.noise.mechanisms.one_sided_geometric import OneSidedGeometric
-from dpfast.privacy.exact import ACCEPT, NOISE, Digits
+from dpfast.noise.release.digits import ACCEPT, NOISE
+from dpfast.privacy.exact import Digits
 
 
 def exact_tier(
