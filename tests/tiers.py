@@ -595,6 +595,32 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
 # --------------------------------------------------------- what tests put in the place of something
 
 
+# What tells that the C leaves a draw open: functions of digits, and a release of noise alone.
+MAY_BE_OPEN = {"dpf_tier", "dpf_exact_planted", "dpf_exact_acceptance", "DPF_NOISE"}
+
+
+def open_draws(mechanism: Any) -> list[Callable[[], Any]]:
+    """The two ways to such draws."""
+    plan = mechanism._constant_work_plan
+    return [
+        lambda: plan.fill(StreamKey(bytes(32)), 0, 1, constant_work=True),
+        lambda: plan.tier(DOUBLE, 64, [2**63], isa=0),
+    ]
+
+
+def names_in_c(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What the package takes from the C library by its name, from now on."""
+    found, real = set(), _native.lib
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            found.add(name)
+            return getattr(real, name)
+
+    monkeypatch.setattr(_native, "lib", Watched())
+    return found
+
+
 def forget_equals() -> None:
     """Mechanisms from here on share no plan with those from before."""
     for kept in kept_for_equals:
