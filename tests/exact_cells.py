@@ -198,7 +198,7 @@ REJECTING = [
 
 def acceptance_cells(squared: Fraction, k: int, bits: int) -> set[int]:
     """Beside A(0)/A(k), by the integral in closed form."""
-    with mpmath.workprec(3000):
+    with mpmath.workprec(PRECISION):
         root = mpmath.sqrt(2 * real(squared))
         mass = mpmath.erfc((k - mpf(1) / 2) / root) - mpmath.erfc((k + mpf(1) / 2) / root)
         accepted = 2 * mpmath.erf(1 / (2 * root)) * mpmath.exp(-(k**2) / root**2) / mass
