@@ -18,7 +18,7 @@ enum {
     DPF_EXTENDED = 4,
     DPF_DOUBLE_DOUBLE = 5,
     DPF_INTEGER = 6
-};                                           /* tiers in C; the last one is dpfast/privacy/exact/ */
+};                                           /* tiers but the last, dpf_exact */
 enum { DPF_LEVEL0 = 7, DPF_ACCEPTANCE = 8 }; /* no tiers: what dpf_tier plants besides */
 enum { DPF_UNDECIDED = -32768 };             /* in a table */
 enum { DPF_INTERRUPTED = 1 };                /* by a signal, and nothing has happened */

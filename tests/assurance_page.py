@@ -60,6 +60,17 @@ def _coverage(figures: Figures) -> str:
     return f"{taken:,} of {exist:,} branches ({taken / exist:.1%}) in {len(figures['rooms'])} rooms"
 
 
+def _cells(figures: Figures) -> str:
+    laws = [found for found in figures.values() if isinstance(found, dict)]
+    decided, failed = (
+        sum(n for found in laws for what, n in found.items() if what.endswith(end)) for end in ("one answer", "in C")
+    )
+    return (
+        f"{sum(sum(found.values()) for found in laws):,} cells in {len(laws)} parts: one answer in {decided:,}, two in "
+        f"none; {failed:,} fail at the last level"
+    )
+
+
 def _engine(figures: Figures) -> str:
     cases = [case for case in figures.values() if "charges" in case]
     return (
@@ -129,7 +140,7 @@ def _self_check(figures: Figures) -> str:
 
 
 SAID: dict[str, Callable[[Figures], str]] = {
-    "asan": _asan, "audits": _audits, "builds": _builds, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
+    "asan": _asan, "audits": _audits, "builds": _builds, "cells": _cells, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
     "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "self_check": _self_check, "spark": _engine, "timing": _timing, "wheels": _wheels,
 }  # fmt: skip
 

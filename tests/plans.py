@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 import tiers
 
-from dpfast.privacy.exact.discrete_gaussian import DiscreteGaussian
-from dpfast.privacy.exact.discrete_laplace import DiscreteLaplace
-from dpfast.privacy.exact.one_sided_geometric import OneSidedGeometric
+from dpfast.evidence.selftest.reference import DiscreteGaussian, DiscreteLaplace, OneSidedGeometric
 
 DIGITS = 832  # behind the point of a plan's `scale`
 SHORT_ERROR = 3 * 2.0**-37  # level 0 of 32-bit words is wrong by less, for each unit of t + 1

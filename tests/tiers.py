@@ -19,6 +19,7 @@ from dpfast.counts.records import fixed_point, partitions
 from dpfast.counts.trees.noisy_tree import NoisyTree
 from dpfast.engines.jobs import tasks
 from dpfast.errors import EntropyError
+from dpfast.evidence.selftest import reference
 from dpfast.noise.kernels import nominate
 from dpfast.noise.mechanisms import equals, selection
 from dpfast.noise.mechanisms.real import RealMechanism
@@ -62,7 +63,7 @@ bounded_counts, chosen_rows = _native.bounded_counts, _native.chosen_rows
 # ---------------------------------------------------------- what a mechanism keeps: functions of it
 
 constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_bulk_plan")
-law = attrgetter("_law")  # in intervals
+law = reference.of  # in intervals
 kept_for_equals, remembered = (equals._first_of_equals, equals._checked), equals.remembered
 prepared = attrgetter("_small")  # for small releases
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
@@ -209,7 +210,7 @@ def fixed_stream(secret: bytes = bytes(range(32))) -> Iterator[None]:
 
 def reader(mechanism: Any, key: StreamKey) -> exact.Read:
     """The digits of any word of the stream."""
-    return mechanism._reader(key, mechanism._constant_work_plan.width)
+    return reference.reader(mechanism, key)
 
 
 def reader_of(key: StreamKey, width: int) -> exact.Read:
@@ -222,7 +223,7 @@ def accepted(law: Any, read: exact.Read, i: int, proposed: int) -> bool:
     return law._accepted(read, i, proposed, 0)
 
 
-def tail(law: exact.discrete_gaussian.DiscreteGaussian, k: int, precision: int) -> Any:
+def tail(law: reference.DiscreteGaussian, k: int, precision: int) -> Any:
     """A ball around f(k) + f(k + 1) + ..."""
     return law._tail(k, precision)
 
@@ -512,7 +513,7 @@ def added_small(
 
 def decided(mechanism: Any, key: StreamKey, i: int) -> int:
     """Draw i of an integer law by the exact tier."""
-    return mechanism._law.draw(reader(mechanism, key), i)
+    return law(mechanism).draw(reader(mechanism, key), i)
 
 
 def drawn(
@@ -534,12 +535,12 @@ def steps_at(law: Any, read: exact.Read, i: int, place: Fraction) -> int:
     return law.draw(read, i, place)
 
 
-def exact_result(mechanism: RealMechanism, read: exact.Read, i: int, job: Any, value: float) -> float:
-    """What the law in intervals makes of one value: a grid point, rounded once to nearest even."""
+def exact_result(law: Any, mechanism: RealMechanism, read: exact.Read, i: int, job: Any, value: float) -> float:
+    """What a law in intervals makes of one value: a grid point, rounded once to nearest even."""
     if not math.isfinite(value):
         value = 0.0 if job.missing is None else job.missing
     value, grid = min(max(value, job.least), job.greatest), Fraction(2) ** mechanism._exponent
-    steps = steps_at(mechanism._law, read, i, Fraction(value) / grid)
+    steps = steps_at(law, read, i, Fraction(value) / grid)
     total, (digits, least) = steps * grid, (24, -149) if job.out.dtype == np.float32 else (53, -1074)
     size = total.numerator.bit_length() - total.denominator.bit_length() if steps else 0
     unit = Fraction(2) ** max(size - digits, least)
@@ -580,7 +581,7 @@ def by_the_exact_tier(mechanism: Any, values: np.ndarray, key: bytes, dtype: Any
     """The same of a plain array, by the exact tier alone."""
     job = prepare_real(values, dtype=dtype, exponent=mechanism._exponent, bound=mechanism._bound)
     read = reader(mechanism, StreamKey(key))
-    found = np.array([exact_result(mechanism, read, i, job, x) for i, x in enumerate(values.tolist())])
+    found = np.array([exact_result(law(mechanism), mechanism, read, i, job, x) for i, x in enumerate(values.tolist())])
     assert np.array_equal(found.astype(dtype), found)  # it is rounded already
     return found.astype(dtype)
 
@@ -588,11 +589,36 @@ def by_the_exact_tier(mechanism: Any, values: np.ndarray, key: bytes, dtype: Any
 def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float], float]:
     """The result of a value where the law in intervals is another."""
     job = prepare_real(np.zeros(1), exponent=mechanism._exponent, bound=mechanism._bound, **bounds)
-    mechanism.__dict__["_law"] = planted
-    return lambda value: exact_result(mechanism, None, 0, job, value)
+    return lambda value: exact_result(planted, mechanism, None, 0, job, value)
 
 
 # --------------------------------------------------------- what tests put in the place of something
+
+
+# What tells that the C leaves a draw open: functions of digits, and a release of noise alone.
+MAY_BE_OPEN = {"dpf_tier", "dpf_exact_planted", "dpf_exact_acceptance", "DPF_NOISE"}
+
+
+def open_draws(mechanism: Any) -> list[Callable[[], Any]]:
+    """The two ways to such draws."""
+    plan = mechanism._constant_work_plan
+    return [
+        lambda: plan.fill(StreamKey(bytes(32)), 0, 1, constant_work=True),
+        lambda: plan.tier(DOUBLE, 64, [2**63], isa=0),
+    ]
+
+
+def names_in_c(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What the package takes from the C library by its name, from now on."""
+    found, real = set(), _native.lib
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            found.add(name)
+            return getattr(real, name)
+
+    monkeypatch.setattr(_native, "lib", Watched())
+    return found
 
 
 def forget_equals() -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: SLF001  plans and exact laws are private to mechanisms
+# ruff: noqa: SLF001  plans are private to mechanisms
 """Write known.h, the answers that a build must know: `python tools/make_known.py`.
 
-The exact tier gives the answers; a built dpfast has the plans. Digits are planted where a tier's
-margin and its error nearly meet: cells beside which a rounding error more would change whether the
+The self-test's reference gives the answers; a built dpfast has the plans. Digits are planted where a
+tier's margin and its error nearly meet: cells beside which a rounding error more would change whether the
 tier decides. A build with fma and one without round otherwise, so each has cells and a digest of
 its own; all builds of one kind decide alike. If dpf_plan has lost a field, build once with a
 known.h of `static const dpf_known known[1] = {{0}};`. It takes some minutes.
@@ -24,7 +24,9 @@ from flint import arb, ctx
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
 from dpfast._dpf import ffi, lib
-from dpfast.privacy.exact import ACCEPT, Digits, ball
+from dpfast.evidence.selftest import reference
+from dpfast.noise.release.digits import ACCEPT
+from dpfast.privacy.exact import Digits, ball
 
 SECRET = bytes(range(32))
 TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE
@@ -113,7 +115,7 @@ class Row:
 
     @property
     def pairs(self) -> bool:
-        return self.law is Gaussian or (self.law is DiscreteGaussian and not self.mechanism._law.inversion)
+        return self.law is Gaussian or (self.law is DiscreteGaussian and not reference.of(self.mechanism).inversion)
 
     @property
     def digits(self) -> int:
@@ -280,13 +282,13 @@ def draw(row: Row, i: int, begin: Fraction) -> int | None:
     """Draw i by the table, if it decides, else by the exact tier; None if a spoilt plan leaves it open."""
     mechanism, at = row.mechanism, row.start + i
     width = int(mechanism._constant_work_plan.width)
-    read = mechanism._reader(_native.StreamKey(SECRET), width)
+    read = reference.reader(mechanism, _native.StreamKey(SECRET))
     word = read(at, 0).prefix
     if not row.constant_work and row.made._plan.bulk == TABLE and table(word) != _native.UNDECIDED:
         return table(word)
     if row.rejects:
         return by_spoilt_plan(row, read, at)
-    found = mechanism._law.draw(read, at, *([begin] if row.real else []))
+    found = reference.of(mechanism).draw(read, at, *([begin] if row.real else []))
     if row.law is OneSidedGeometric:
         return -found if word >> (width - 1) else found  # C draws a sign, too, and the mechanism takes it off
     return found
@@ -296,7 +298,7 @@ def by_spoilt_plan(row: Row, read: Any, at: int) -> int | None:
     """The first accepted proposal, unless one before it is undecided."""
     verdict, candidate, proposed = -1, 0, 0
     while verdict < 0:
-        proposed = row.mechanism._law.proposal.draw(partial(read, candidate=candidate), at, Fraction(0))
+        proposed = reference.of(row.mechanism).proposal.draw(partial(read, candidate=candidate), at, Fraction(0))
         verdict = accepts(row, proposed, 2**64 - 1 - (read(at, 1, ACCEPT, candidate).prefix >> 16))
         candidate += 1
     return proposed if verdict else None
@@ -411,7 +413,7 @@ def made_up(i: int) -> Planted:
 
 def truth(row: Row, planted: Planted) -> int | None:
     """The exact tier's draw on the whole cell of these digits; None if a boundary lies inside."""
-    law, begin = row.mechanism._law, Fraction(planted.offset)
+    law, begin = reference.of(row.mechanism), Fraction(planted.offset)
     radius, angle = (high << 64 | low for high, low in (planted.digits[:2], planted.digits[2:]))
     if row.tier == ACCEPTANCE:
         return max(0, accepts(row, signed(planted.digits[0]), planted.digits[1]))
@@ -541,7 +543,7 @@ def corners(bits: int) -> Iterator[int]:
 
 def plant(row: Row) -> Iterator[Planted]:
     """Boundaries of all sizes, signs and sides; corners; the closest cells."""
-    law, scale = row.mechanism._law, row.scale
+    law, scale = reference.of(row.mechanism), row.scale
     if row.tier == ACCEPTANCE:
         yield from plant_acceptance(row)
         return

@@ -66,6 +66,10 @@ def add_law(home: Path) -> None:
     before = "from dpfast.noise.mechanisms.snapping import Snapping\n"
     edit(home / "dpfast/noise/mechanisms/laws.py", (before, before + line), ("Snapping, Gaussian)", "Snapping, Gaussian, FourPoints)"))  # fmt: skip
     edit(home / "dpfast/__init__.py", (before, before + line), ('    "Thresholded",\n', '    "Thresholded",\n    "FourPoints",\n'))  # fmt: skip
+    line = "from dpfast.evidence.selftest.reference.four_points import FourPoints\n"
+    after = "from dpfast.evidence.selftest.reference.laplace import Laplace\n"
+    entry = '    "Gaussian": (Gaussian, "ratio_squared"),\n'
+    edit(home / "dpfast/evidence/selftest/reference/__init__.py", (after, after + line), (entry, entry + '    "FourPoints": (FourPoints, "t"),\n'))  # fmt: skip
 
 
 def add_instruction_set(home: Path) -> None:
@@ -112,6 +116,7 @@ TOUCHED = {  # its own files, and the lists that take an entry
     "law": {
         *("csrc/four_points.h", "csrc/four_points.md", "tests/noise/test_four_points.py"),
         *("dpfast/privacy/exact/four_points.py", "dpfast/noise/mechanisms/four_points.py"),
+        *(f"dpfast/evidence/selftest/reference/{name}.py" for name in ("four_points", "__init__")),
         *("csrc/isa.h", "csrc/plan.c", "dpfast/noise/mechanisms/laws.py", "dpfast/__init__.py"),
     },
     "instruction set": {"csrc/isa_planted.c", "csrc/dispatch.c"},

@@ -17,9 +17,7 @@ import tiers
 from proofs import MODES, entered
 
 from dpfast import DiscreteGaussian, DpfastError
-from dpfast.privacy.exact.discrete_gaussian import DiscreteGaussian as ExactDiscreteGaussian
-from dpfast.privacy.exact.discrete_laplace import DiscreteLaplace as ExactDiscreteLaplace
-from dpfast.privacy.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
+from dpfast.evidence.selftest import reference
 
 TINY = Fraction(1, 2**1000)
 CUT = 2.0**-255  # floats of a plan are made from 256 digits behind the point
@@ -46,18 +44,18 @@ def _gaussian(squared: Fraction) -> dict[str, Any]:
 
 LAWS = {
     "discrete_laplace": Law(
-        "discrete_laplace", lambda t: plans.geometric(ExactDiscreteLaplace(1 / t), t), Fraction(1, 2**60),
-        Fraction(2**60), (7, 12, 17, 20, 40, 43), exact=lambda t: ExactDiscreteLaplace(1 / t),
+        "discrete_laplace", lambda t: plans.geometric(reference.DiscreteLaplace(1 / t), t), Fraction(1, 2**60),
+        Fraction(2**60), (7, 12, 17, 20, 40, 43), exact=lambda t: reference.DiscreteLaplace(1 / t),
     ),
     "one_sided": Law(
-        "discrete_laplace", lambda t: plans.geometric(ExactOneSidedGeometric(1 / t), t), Fraction(1, 2**60),
-        Fraction(2**60), (7, 12, 17, 20, 40, 43), one_sided=True, exact=lambda t: ExactOneSidedGeometric(1 / t),
+        "discrete_laplace", lambda t: plans.geometric(reference.OneSidedGeometric(1 / t), t), Fraction(1, 2**60),
+        Fraction(2**60), (7, 12, 17, 20, 40, 43), one_sided=True, exact=lambda t: reference.OneSidedGeometric(1 / t),
     ),
     "laplace": Law("laplace", plans.laplace, Fraction(1, 2**60), Fraction(2**60), (17, 21, 40, 44)),
     "gaussian": Law("gaussian", _gaussian, Fraction(1, 2**120), Fraction(2**120), (32, 42, 80)),
     "discrete_gaussian": Law(
         "discrete_gaussian", plans.discrete_gaussian, Fraction(1, 10**6), Fraction(10**18), (14, 24, 26, 32, 40),
-        exact=ExactDiscreteGaussian,
+        exact=reference.DiscreteGaussian,
     ),
 }  # fmt: skip
 BY_NAME = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
@@ -214,6 +212,6 @@ def test_the_most_thresholds_fit() -> None:
     """sigma = 128 has the most: they, and the zeros behind, have room; each is the reference's."""
     found = tiers.fields(tiers.made_plan("discrete_gaussian", Fraction(2**14)))
     assert len(found["thresholds"]) <= tiers.THRESHOLDS
-    right = ExactDiscreteGaussian(Fraction(2**14)).thresholds()
+    right = reference.DiscreteGaussian(Fraction(2**14)).thresholds()
     assert (found["thresholds"][: len(right)].tolist(), len(right)) == (right, 1172)
     assert DiscreteGaussian(128).release([0] * 5).shape == (5,)

@@ -120,6 +120,7 @@ SEEN_BY: dict[str, set[str]] = {
     "noise/random": {"__init__.py"},
     "noise/release": {"__init__.py", "noise/mechanisms", "ledger", "counts", "engines/jobs", "app/cli", "app/tables"},
     "noise/release/blocks.py": {"noise/mechanisms", "noise/release/seal.py", "counts/trees/release.py", "engines/jobs", "app/tables"},
+    "noise/release/digits.py": {"noise/mechanisms/selection.py", "evidence/selftest/reference"},
     "noise/release/engine.py": {"noise/mechanisms", "noise/release/blocks.py", "engines/jobs", "app/cli/privatize.py", *_TELLS},
     "noise/release/fixed_key.py": {"testing.py"},
     "noise/release/key.py": {"__init__.py", "noise/mechanisms", "noise/release/fixed_key.py", "ledger", "counts/records", "engines/jobs", *_DRAWS},
@@ -133,6 +134,7 @@ SEEN_BY: dict[str, set[str]] = {
     "counts/records/payment.py": {"counts/records", "counts/trees/release.py", "engines/jobs"},
     "evidence/bench/rows.py": {"evidence/bench", "app/cli"},
     "evidence/selftest": {"evidence/bench/sampler.py", "app/cli"},
+    "evidence/selftest/reference": {"evidence/selftest"},
     "app/pictures": {"app/cli"},
     "app/tables": {"app/cli"},
 }  # fmt: skip
@@ -412,6 +414,10 @@ PLANTED = (
     (rooms_import_what_they_may, "dpfast/evidence/bench/report.py", END, "from dpfast.noise import kernels"),
     (rooms_import_what_they_may, "dpfast/evidence/bench/curves.py", END, "import rich"),
     (no_room_looks_up, "dpfast/evidence/bench/measure.py", END, "import dpfast.app.cli.bench"),
+    (rooms_import_what_they_may, "dpfast/evidence/bench/sampler.py", END, "from dpfast.evidence.selftest import reference"),
+    (rooms_import_what_they_may, "dpfast/app/cli/info.py", END, "def _x(): from dpfast.evidence.selftest.reference.laplace import Laplace"),
+    (rooms_import_what_they_may, "dpfast/noise/mechanisms/laplace.py", END, "from dpfast.noise.release.digits import reader"),
+    (no_room_looks_up, "dpfast/noise/mechanisms/laplace.py", END, "def _x(): from dpfast.evidence.selftest import reference"),
     (rooms_import_what_they_may, "dpfast/app/pictures/bench.py", END, "from dpfast.evidence.bench.rows import Arrays"),
     (no_room_looks_up, "dpfast/noise/release/key.py", END, "def _x(): import dpfast.evidence.audit"),
     (rooms_import_what_they_may, "dpfast/privacy/meaning.py", END, "import numba"),
@@ -527,10 +533,10 @@ def test_the_copy_without_a_violation_keeps_the_rules(rule: Callable[[Path], Ite
 
 
 @pytest.mark.parametrize("law", own_laws())
-def test_a_law_is_one_name_in_five_places(law: str) -> None:
-    """csrc/<law>.h, its proof csrc/<law>.md; its intervals, its mechanism and its test."""
+def test_a_law_is_one_name_in_six_places(law: str) -> None:
+    """csrc/<law>.h, its proof csrc/<law>.md; its figures, its draws, its mechanism, its test."""
     places = f"csrc/{law}.h", f"csrc/{law}.md", f"dpfast/privacy/exact/{law}.py", f"dpfast/noise/mechanisms/{law}.py"
-    for place in (*places, f"tests/noise/test_{law}.py"):
+    for place in (*places, f"dpfast/evidence/selftest/reference/{law}.py", f"tests/noise/test_{law}.py"):
         assert (ROOT / place).is_file(), f"{law} has no {place}"
     assert len((ROOT / f"csrc/{law}.md").read_text()) > 1000
 

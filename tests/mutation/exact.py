@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last tier: intervals that contain the true value."""
+"""Intervals that contain the true value: figures, selections, and the reference of draws."""
 
 from __future__ import annotations
 
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("a discrete Laplace table is sure of every cell", "dpfast/privacy/exact/one_sided_geometric.py", "found.append(ends)",
+    Mutant("a discrete Laplace table is sure of every cell", "dpfast/evidence/selftest/reference/discrete_laplace.py", "found.append(ends)",
            "found.append((0, ends[1] - 1))", "test_exact.py -k tables_are"),
     Mutant("delta is rounded down", "dpfast/privacy/exact/balls.py", "return near if near >= exact else math.nextafter(near, math.inf)",
            "return near", "test_gaussian_privacy.py -k convolution_rounded_up"),
@@ -24,6 +24,6 @@ MUTANTS = [
            "test_real_intervals.py"),
     Mutant("a repr's interval is rounded to nearest", "dpfast/noise/mechanisms/mechanism.py", 'rounded(Fraction(half), up=True, group="")', 'f"{half:.6g}"',
            "test_real_intervals.py -k repr"),
-    Mutant("both draws of a Gaussian pair have one sign", "dpfast/privacy/exact/gaussian.py", "signs >> (1 if sine else 2) & 1", "signs >> 2 & 1",
+    Mutant("both draws of a Gaussian pair have one sign", "dpfast/evidence/selftest/reference/gaussian.py", "signs >> (1 if sine else 2) & 1", "signs >> 2 & 1",
            "test_exact.py test_gaussian.py -k 'gaussian_draws or reference_agrees'"),
 ]  # fmt: skip

@@ -21,7 +21,8 @@ from proofs import CSRC, MODES, entered
 
 from dpfast import DiscreteGaussian, Gaussian, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.privacy import exact
+from dpfast.evidence.selftest import reference
+from dpfast.noise.release.digits import ACCEPT
 from dpfast.privacy.exact import Digits
 
 KEY = bytes(range(32))
@@ -260,7 +261,7 @@ def test_words_that_do_not_accept_at_once() -> None:
     """At sigma = 129 a 16-bit word from `accept_below` on looks further: those draws are exact."""
     mech, key = DiscreteGaussian(129), tiers.StreamKey(KEY)
     read, accept_below = tiers.reader(mech, key), tiers.accept_below(tiers.bulk_plan(mech))
-    found = [i for i in range(60_000) if read(i, 0, exact.ACCEPT).prefix >= accept_below][:12]
+    found = [i for i in range(60_000) if read(i, 0, ACCEPT).prefix >= accept_below][:12]
     assert len(found) == 12
     for i in found:
         right = tiers.law(mech).draw(read, i)
@@ -282,7 +283,7 @@ def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
 @cache
 def at_four() -> tuple[list[int], list[int], list[bool | None]]:
     """At sigma = 4: 8,192 draws of the exact tier, their first proposals, which are accepted."""
-    law = exact.discrete_gaussian.DiscreteGaussian(Fraction(16))
+    law = reference.DiscreteGaussian(Fraction(16))
     read = tiers.reader(Gaussian(4, granularity=1), tiers.StreamKey(KEY))
     law.inversion = False
     proposals = [law.proposal.draw(read, i, Fraction(0)) for i in range(2**13)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import laws
 import numpy as np
 import pytest
 import tiers
@@ -21,7 +21,7 @@ from preloaded import GETRANDOM, compiled
 
 from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, RandomizedResponse
 from dpfast.noise import kernels
-
+from dpfast.noise.mechanisms.one_sided_geometric import OneSidedGeometric
 
 # ------------------------------------------------------------------ no entropy
 
@@ -816,12 +816,13 @@ def test_plans_are_made_to_nearest(modes) -> None:
     assert output == "15 []\n"
 
 
-def test_no_release_asks_python_flint() -> None:
-    """With it refused, each law draws and makes plans: few and many, under a key, and alone."""
+def test_no_release_asks_python_flint_or_the_reference() -> None:
+    """With both refused, each law draws and makes plans: few and many, under a key, and alone."""
     output = python(
         """
         import sys
-        sys.modules["flint"] = None  # an import of it fails
+        REFUSED = "flint", "dpfast.evidence.selftest.reference", "dpfast.evidence.selftest"
+        sys.modules |= dict.fromkeys(REFUSED)  # an import of one fails
         import numpy as np
         import dpfast
         key = dpfast.testing.fixed_key(32)
@@ -835,10 +836,38 @@ def test_no_release_asks_python_flint() -> None:
                 law.release(values)
                 law.release(values, key=key.derive(f"{at} {n}"))
         dpfast.OneSidedGeometric(1, 10).sample(9000)
-        try:
-            laws[0].interval(0.95)
-        except ImportError:
-            print("flint is not there")
+        for asks in (lambda: laws[0].interval(0.95), lambda: __import__(REFUSED[1])):
+            try:
+                asks()
+            except ImportError:
+                print("it is not there")
         """
     )
-    assert output == "flint is not there\n"
+    assert output == "it is not there\n" * 2
+
+
+def test_no_release_asks_c_for_draws_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes from the C by name: functions that decide a draw or fail, and no noise alone.
+
+    A small release calls one more, which has its own address, and either answers or does nothing.
+    """
+    tiers.forget_equals()
+    tiers.no_small_calls(monkeypatch)
+    names, key = tiers.names_in_c(monkeypatch), Key.generate()
+    for law in laws.LAWS:
+        for scale in law.scales[1::4]:
+            mechanism = law.make(scale)
+            for n in (5, 5000):
+                if isinstance(mechanism, OneSidedGeometric):
+                    mechanism.sample(n)
+                    continue
+                values = np.zeros(n, float if law.real else int)
+                mechanism.release(values)
+                mechanism.release(values, key=key.derive(f"names {law} {scale} {n}"))
+    functions = {name for name in names if name.startswith("dpf_")}
+    assert functions - {"dpf_all_finite", "dpf_enter", "dpf_leave"} == {"dpf_make_plan", "dpf_make_table", "dpf_add"}
+    assert not names & tiers.MAY_BE_OPEN
+    for may_be_open in tiers.open_draws(mechanism):  # which the self-test and tests take
+        may_be_open()
+        assert names & tiers.MAY_BE_OPEN
+        names.clear()

@@ -17,8 +17,10 @@ import pytest
 import tiers
 
 from dpfast.errors import DpfastError
+from dpfast.evidence.selftest import reference
+from dpfast.noise.release.digits import ACCEPT, NOISE
 from dpfast.privacy import exact
-from dpfast.privacy.exact import ACCEPT, NOISE, Digits
+from dpfast.privacy.exact import Digits
 from dpfast.privacy.exact.balls import erfc
 from dpfast.privacy.exact.winner import winners
 
@@ -73,7 +75,7 @@ def cells(bits: int, near: list[int], seed: object) -> Iterator[int]:
 @pytest.mark.parametrize("rate", [Fraction(1, 10**9), Fraction(1, 7), Fraction(3, 2), Fraction(40)], ids=str)
 def test_one_sided_geometric(rate: Fraction) -> None:
     """Magnitudes on cells, thresholds planted; draws; the reach of q^k."""
-    law = exact.one_sided_geometric.OneSidedGeometric(rate)
+    law = reference.OneSidedGeometric(rate)
     with mpmath.workprec(600):
         for bits in (15, 79, 143):
             near = [floor(mpmath.ldexp(mpmath.exp(-k * mp(rate)), bits)) for k in (1, 2, 17)]
@@ -113,7 +115,7 @@ def steps(offset: Fraction, low: mpmath.mpf, high: mpmath.mpf, negative: bool) -
 @pytest.mark.parametrize("ratio", [Fraction(1, 2**60), Fraction(1, 3), Fraction(5), Fraction(2**20) / 7, Fraction(2**60)], ids=str)  # fmt: skip
 def test_laplace_on_cells(ratio: Fraction) -> None:
     """The rounded draw on random cells, on those beside a boundary, and at both ends of U."""
-    law = exact.laplace.Laplace(ratio)
+    law = reference.Laplace(ratio)
     for offset in OFFSETS:
         with mpmath.workprec(1600):
             for bits in (15, 79, 143):
@@ -130,20 +132,20 @@ def test_laplace_on_cells(ratio: Fraction) -> None:
 def test_laplace_beside_u_1() -> None:
     """If x + 1/2 is an integer the sign alone decides at E near 0; digits of ones do not loop."""
     for bits in (15, 79, 1000):
-        law, ones = exact.laplace.Laplace(Fraction(1)), 2**bits - 1
+        law, ones = reference.Laplace(Fraction(1)), 2**bits - 1
         for whole in (0, -5, 2**1100):
             assert law.rounded(False, ones, bits, whole - HALF) == whole
             assert law.rounded(True, ones, bits, whole - HALF) == whole - 1
             assert law.rounded(False, ones, bits, Fraction(whole)) == law.rounded(True, ones, bits, Fraction(whole)) == whole  # fmt: skip
     read = Words(0, {(3, NOISE, 0): Digits(2 ** sum(SIZES) - 1, sum(SIZES))})
-    assert exact.laplace.Laplace(Fraction(1)).draw(read, 3, HALF) == 0
+    assert reference.Laplace(Fraction(1)).draw(read, 3, HALF) == 0
     assert read.deepest == 1
 
 
 @pytest.mark.parametrize("ratio", [Fraction(1, 9), Fraction(5), Fraction(2**40)], ids=str)
 def test_laplace_draws(ratio: Fraction) -> None:
     """Digits by level give what the deepest give; a boundary over two levels asks for more."""
-    law = exact.laplace.Laplace(ratio)
+    law = reference.Laplace(ratio)
     with mpmath.workprec(4096):
         for offset in OFFSETS[:5]:
             for i in range(20):
@@ -165,7 +167,7 @@ def test_half_widths_of_the_rounded_laws() -> None:
         for confidence, n in ((Fraction(1, 100), 1), (Fraction(95, 100), 1), (Fraction(95, 100), 10**9), (1 - Fraction(1, 10**30), 10**6)):  # fmt: skip
             with mpmath.workprec(600):
                 share = 1 - mp(confidence) ** (mpmath.mpf(1) / n)
-                laplace, gaussian = exact.laplace.Laplace(ratio), exact.gaussian.Gaussian(ratio**2)
+                laplace, gaussian = reference.Laplace(ratio), reference.Gaussian(ratio**2)
                 for law, tail in (
                     (laplace, lambda h: mpmath.exp(-(h + mpmath.mpf(1) / 2) / mp(ratio))),
                     (gaussian, lambda h: mpmath.erfc((h + mpmath.mpf(1) / 2) / mp(ratio) / mpmath.sqrt(2))),
@@ -188,7 +190,7 @@ def normal(u: tuple[int, int], v: tuple[int, int], cosine: bool) -> mpmath.mpf:
 )  # fmt: skip
 def test_gaussian_on_cells(squared: Fraction) -> None:
     """The rounded draw on boxes of U and V: random, beside a boundary, at the square's corners."""
-    law, source = exact.gaussian.Gaussian(squared), random.Random(str(squared))
+    law, source = reference.Gaussian(squared), random.Random(str(squared))
     for offset in OFFSETS:
         with mpmath.workprec(1600):
             ratio = mpmath.sqrt(mp(squared))
@@ -212,7 +214,7 @@ def test_gaussian_on_cells(squared: Fraction) -> None:
 @pytest.mark.parametrize("squared", [Fraction(1, 9), Fraction(25), Fraction(2**100)], ids=str)
 def test_gaussian_draws(squared: Fraction) -> None:
     """Both draws of a pair from the same two words, digits by level, at the point of all digits."""
-    law = exact.gaussian.Gaussian(squared)
+    law = reference.Gaussian(squared)
     with mpmath.workprec(6000):
         ratio = mpmath.sqrt(mp(squared))
         for offset in OFFSETS[:5]:
@@ -239,7 +241,7 @@ def test_gaussian_draws(squared: Fraction) -> None:
 
 def test_gaussian_law() -> None:
     """2,048 pairs, sigma = 2, normal cells: chi-square at 1e-6; squares uncorrelated."""
-    law, read = exact.gaussian.Gaussian(Fraction(4)), Words("law")
+    law, read = reference.Gaussian(Fraction(4)), Words("law")
     pairs = [(law.draw(read, i, ZERO), law.draw(read, i | 64, ZERO)) for i in range(4096) if not i & 64]
     for draws in zip(*pairs, strict=True):
         seen = Counter(max(-5, min(5, k)) for k in draws)
@@ -254,9 +256,9 @@ def test_gaussian_law() -> None:
 def test_digits_that_end_raise() -> None:
     """4,096 zeros: the Gaussians give up, and say so."""
     nothing = Words(0, {(i, NOISE, 0): Digits(0, sum(SIZES)) for i in (0, 64)})
-    for law in (exact.gaussian.Gaussian(Fraction(3)), exact.discrete_gaussian.DiscreteGaussian(Fraction(3)), exact.discrete_gaussian.DiscreteGaussian(Fraction(10**9))):  # fmt: skip
+    for law in (reference.Gaussian(Fraction(3)), reference.DiscreteGaussian(Fraction(3)), reference.DiscreteGaussian(Fraction(10**9))):  # fmt: skip
         with pytest.raises(DpfastError, match="open"):
-            law.draw(nothing, 0, *([ZERO] if isinstance(law, exact.gaussian.Gaussian) else []))
+            law.draw(nothing, 0, *([ZERO] if isinstance(law, reference.Gaussian) else []))
 
 
 # ------------------------------------------------------------------ discrete Gaussian
@@ -292,7 +294,7 @@ sums_of = cache(Sums)
 @pytest.mark.parametrize("variance", SMALL, ids=str)
 def test_thresholds_and_table(variance: Fraction) -> None:
     """Every threshold as mpmath adds it up, its table, and magnitudes on cells beside them."""
-    law = exact.discrete_gaussian.DiscreteGaussian(variance)
+    law = reference.DiscreteGaussian(variance)
     assert law.inversion
     with mpmath.workprec(464):
         sums = sums_of(variance)
@@ -329,7 +331,7 @@ def magnitude(sums: Sums, u: int, bits: int) -> int:
 @pytest.mark.parametrize("variance", SMALL[1:], ids=str)
 def test_discrete_gaussian_draws_by_inversion(variance: Fraction) -> None:
     """By level as by the first 400 digits; a planted threshold asks on; the sign is first."""
-    law = exact.discrete_gaussian.DiscreteGaussian(variance)
+    law = reference.DiscreteGaussian(variance)
     with mpmath.workprec(464):
         sums = sums_of(variance)
         for i in range(40):
@@ -351,7 +353,7 @@ LARGE = [Fraction(2**14 + 1), Fraction(10**9, 7), Fraction(10**12), Fraction(10*
 @pytest.mark.parametrize("variance", LARGE, ids=str)
 def test_acceptance(variance: Fraction) -> None:
     """A(0)/A(k) is p/q against p/q at 0, q by the error function; and cells of V beside it."""
-    law, sigma = exact.discrete_gaussian.DiscreteGaussian(variance), math.isqrt(math.floor(variance))
+    law, sigma = reference.DiscreteGaussian(variance), math.isqrt(math.floor(variance))
     assert not law.inversion
     with mpmath.workprec(2400):
 
@@ -380,7 +382,7 @@ def test_acceptance(variance: Fraction) -> None:
 @pytest.mark.parametrize("variance", LARGE[:3], ids=str)
 def test_discrete_gaussian_draws_by_rejection(variance: Fraction) -> None:
     """The first proposal, or the next if its acceptance word is all ones; 0 always is."""
-    law = exact.discrete_gaussian.DiscreteGaussian(variance)
+    law = reference.DiscreteGaussian(variance)
     for i in (3, 64, 200):
         read = Words(variance)
         candidates = (lambda index, level, j=j: read(index, level, NOISE, j) for j in (0, 1))
@@ -395,7 +397,7 @@ def test_discrete_gaussian_draws_by_rejection(variance: Fraction) -> None:
 def test_tails_by_euler_maclaurin() -> None:
     """Against adding up, far into the tail and at several precisions; theta too."""
     for variance in (Fraction(2**14), Fraction(2**16) + Fraction(1, 3)):
-        law = exact.discrete_gaussian.DiscreteGaussian(variance)
+        law = reference.DiscreteGaussian(variance)
         law.inversion = False
         sums = Sums(variance, 1000)
         with mpmath.workprec(1064):
@@ -442,7 +444,7 @@ PROBABILITIES = [Fraction(1, 10**12), Fraction(1, 3), HALF, Fraction(95, 100), 1
 @pytest.mark.parametrize("variance", [*SMALL, Fraction(2**14 + 1), Fraction(2**18)], ids=str)
 def test_figures_of_the_discrete_gaussian(variance: Fraction) -> None:
     """half_width and quantile are least; variance and theta as added up."""
-    law, sums = exact.discrete_gaussian.DiscreteGaussian(variance), sums_of(variance)
+    law, sums = reference.DiscreteGaussian(variance), sums_of(variance)
     with mpmath.workprec(464):
         for p in PROBABILITIES:
             for n in (1, 10**6):
@@ -460,7 +462,7 @@ def test_figures_of_the_discrete_gaussian(variance: Fraction) -> None:
 @pytest.mark.parametrize("variance", LARGE[1:], ids=str)
 def test_figures_at_large_scales(variance: Fraction) -> None:
     """Where no sum is possible: the midpoint rule, error at most the integral of |f''| / 24."""
-    law = exact.discrete_gaussian.DiscreteGaussian(variance)
+    law = reference.DiscreteGaussian(variance)
     with mpmath.workprec(300):
         sigma = mpmath.sqrt(mp(variance))
 
@@ -482,7 +484,7 @@ def test_figures_at_large_scales(variance: Fraction) -> None:
 
 def test_a_scale_of_a_thousandth() -> None:
     """T_1 = 2 exp(-500000) and less: only zeros, quickly; the digits that would say 1 are found."""
-    law = exact.discrete_gaussian.DiscreteGaussian(Fraction(1, 10**6))
+    law = reference.DiscreteGaussian(Fraction(1, 10**6))
     assert law.thresholds() == []
     assert law.table(4) == [None] + [0] * 15
     assert law.magnitude(1, 4000) == 0
@@ -500,7 +502,7 @@ def test_flint_is_used_under_managers_of_c_alone() -> None:
             assert not isinstance(getattr(type(manager), name), FunctionType)
 
 
-@pytest.mark.parametrize("kind", [exact.discrete_laplace.DiscreteLaplace, exact.one_sided_geometric.OneSidedGeometric])
+@pytest.mark.parametrize("kind", [reference.DiscreteLaplace, reference.OneSidedGeometric])
 def test_tables_are_magnitudes(kind: type) -> None:
     """Each cell of a table, at small scales and at the largest that has one."""
     for scale in (Fraction(1, 2**60), Fraction(1, 50), Fraction(1, 3), 1, 10, Fraction(383, 3), 128):

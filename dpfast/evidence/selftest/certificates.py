@@ -2,7 +2,7 @@
 # ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
 """Tables and thresholds in proved intervals; bounds beside boundaries.
 
-The intervals are apart from those of dpfast.privacy.exact.
+The intervals of tables and thresholds are apart from those of the reference.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
+from dpfast.evidence.selftest import reference
 from dpfast.evidence.selftest.check import Outcome, Run, below, instruction_sets, sets
 from dpfast.privacy.exact import Ball, Digits, alone, ball, flint_at
 
@@ -154,7 +155,7 @@ def magnitudes(tally: Tally, n: int) -> None:
                 tail = tail_of(mechanism)
                 near = [(tail(spread(35 * scale)) * 2**bits).mid().floor() for _ in range(n)]
             cells = [cell for at in near for cell in beside(int(at.unique_fmpz() or 1), bits)]
-            truth = [mechanism._law.magnitude(cell, bits) for cell in cells]
+            truth = [reference.of(mechanism).magnitude(cell, bits) for cell in cells]
             planted = _tier(plan, name, bits, cells)
             tally.compare(f"{mechanism!r}, {name}", truth, planted)
 
@@ -179,7 +180,7 @@ def laplace_grid(tally: Tally, n: int) -> None:
                 heights = [spread(30 * ratio) - Fraction(1, 2) + (offset if negative else -offset) for _ in range(n)]
                 near = [(2**bits * ball(-height / ratio).exp()).mid().floor() for height in heights]
             cells = [cell for at in near for cell in beside(int(at.unique_fmpz() or 1), bits)]
-            truth = [mechanism._law.rounded(negative, cell, bits, offset) for cell in cells]
+            truth = [reference.of(mechanism).rounded(negative, cell, bits, offset) for cell in cells]
             planted = _tier(mechanism._bulk_plan, name, bits, cells, offset=float(offset), negative=negative)
             tally.compare(f"{mechanism!r}, {name}", truth, planted)
 
@@ -204,7 +205,7 @@ def gaussian_grid(tally: Tally, n: int) -> None:
                     cells.append(cell)
                     angles.append(flags << 125 | v)
             truth = [
-                mechanism._law.rounded(Digits(cell, 128), Digits(angle, 128), sine, offset)
+                reference.of(mechanism).rounded(Digits(cell, 128), Digits(angle, 128), sine, offset)
                 for cell, angle in zip(cells, angles, strict=True)
             ]
             more = {"angles": angles, "offset": float(offset), "sine": sine}

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Snapping, _native
+from dpfast.evidence.selftest import reference
 from dpfast.noise.mechanisms.laws import LAWS
 from dpfast.noise.mechanisms.noise_source import noise_source
 
@@ -41,10 +42,10 @@ class Subject:
         return chosen
 
     def exact(self, stream: _native.StreamKey) -> Callable[[int], int]:
-        """A draw by its number, from the last tier alone."""
-        read = self.mechanism._reader(stream, self.plan(constant_work=True).width)
+        """A draw by its number, as the reference has it."""
+        law, read = reference.of(self.mechanism), reference.reader(self.mechanism, stream)
         at = () if self.offset is None else (Fraction(self.offset),)
-        return lambda i: self.mechanism._law.draw(read, i, *at)
+        return lambda i: law.draw(read, i, *at)
 
     def in_c(
         self, stream: _native.StreamKey, start: int, n: int, *, constant_work: bool, isa: int | None = None

@@ -19,7 +19,6 @@ from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_dtype, plain_array, real_dtype
 from dpfast.noise.release.blocks import Blocks
 from dpfast.noise.release.counts import origin_of, refuse_less
-from dpfast.noise.release.digits import reader
 from dpfast.noise.release.engine import SMALL, Draws, as_c, check_finite, prepare_small, run, run_small
 from dpfast.noise.release.layout import disjoint, memory_order, new_result
 from dpfast.noise.release.names import Names
@@ -77,7 +76,7 @@ class Mechanism(Described, ABC):
     @property
     @abstractmethod
     def _law(self) -> Any:
-        """The law in intervals."""
+        """The law's figures in intervals."""
 
     @property
     @abstractmethod
@@ -181,8 +180,6 @@ class Mechanism(Described, ABC):
     def _half_width(self, confidence: Real, cells: int) -> Any:
         """The least half-width for `cells` independent cells, in the law's units."""
         return self._law.half_width(probability("confidence", confidence), whole("cells", cells, 1))
-
-    _reader = staticmethod(reader)
 
     @lockfree_property
     def _on_record(self) -> dict[str, object]:

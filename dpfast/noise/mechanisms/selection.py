@@ -39,6 +39,7 @@ from dpfast.noise.mechanisms.one_answer import OneAnswer
 from dpfast.noise.mechanisms.one_sided_geometric import OneSidedGeometric
 from dpfast.noise.release.arrays import INT64_ENDS, Job, plain_array
 from dpfast.noise.release.counts import refuse_less
+from dpfast.noise.release.digits import reader
 from dpfast.privacy import exact
 from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon
 from dpfast.privacy.parameters import Real, given, shown, whole
@@ -289,7 +290,7 @@ class _CandidateNoise(OneSidedGeometric):
             stream.draw()
             constant_work, plan = self._plan(n, False)
             self._run(Job(noise, noise, *INT64_ENDS), constant_work, plan, stream, 0, None)
-            yield np.abs(noise, out=noise), self._reader(stream, plan.width)  # without the fair sign
+            yield np.abs(noise, out=noise), reader(stream, plan.width)  # without the fair sign
         finally:
             stream.wipe()
             noise.fill(0)

@@ -11,6 +11,7 @@ from dpfast.privacy import exact
 if TYPE_CHECKING:
     from dpfast._native import StreamKey
 
+NOISE, ACCEPT = 1, 2  # purposes of the stream's address
 ACCEPT_WIDTH = 16  # bits of a level-0 word that accepts or rejects
 
 
@@ -23,8 +24,8 @@ def reader(stream: StreamKey, width: int) -> exact.Read:
         block = int.from_bytes(stream.block(16 * group + lane, nonce), "little")
         return int(block >> (slot * bits) & (2**bits - 1))
 
-    def read(index: int, level: int, purpose: int = exact.NOISE, candidate: int = 0) -> exact.Digits:
-        bits = width if purpose == exact.NOISE else ACCEPT_WIDTH
+    def read(index: int, level: int, purpose: int = NOISE, candidate: int = 0) -> exact.Digits:
+        bits = width if purpose == NOISE else ACCEPT_WIDTH
         prefix = word(index, bits, _native.nonce(0, purpose, candidate))
         for at in range(1, level + 1):
             nonce, size = _native.nonce(at, purpose, candidate), 64 if at < 3 else 512

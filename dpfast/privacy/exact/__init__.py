@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws in proved intervals, one file each: tables, quantiles, the tier that decides last."""
+"""Proved intervals: figures of the laws, one file each; candidates and answers, digit by digit."""
 
 from dpfast.privacy.exact.balls import (
-    ACCEPT,
     MAX_LEVELS,
-    NOISE,
     Ball,
     Digits,
     Read,
@@ -20,9 +18,7 @@ from dpfast.privacy.exact.response import Categories, Coin, Response
 from dpfast.privacy.exact.winner import winners
 
 __all__ = [
-    "ACCEPT",
     "MAX_LEVELS",
-    "NOISE",
     "Ball",
     "Categories",
     "Coin",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proved enclosures: working precision and its lock, numbers from balls, and a draw's digits.
+"""Proved enclosures: working precision and its lock, numbers from balls, and a word's digits.
 
 python-flint's balls contain the true value by construction [Johansson 2017]. Precision grows until
 a whole ball agrees on a result. The working precision is global to the library, hence the lock.
@@ -11,7 +11,7 @@ import importlib
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from functools import cache, partial
@@ -34,7 +34,6 @@ MAX_LEVELS = 2**24  # levels of the stream's address; 2^33 bits of one word
 MAX_BITS = 4096  # the most digits or precision where an end of the loop is not proved
 ACCURACY = 44  # bits of a figure before it is rounded up
 MOST_PRECISION = 2**13  # bits, for a figure
-NOISE, ACCEPT = 1, 2  # purposes of the stream's address
 
 
 class Digits(NamedTuple):
@@ -50,7 +49,7 @@ def split(raw: Digits) -> tuple[bool, Digits]:
     return bool(raw.prefix >> bits), Digits(raw.prefix & (1 << bits) - 1, bits)
 
 
-# read(index, level, purpose=NOISE, candidate=0): raw digits of word `index`, levels 0 to `level`.
+# read(index, level): raw digits of word `index`, levels 0 to `level`.
 Read = Callable[..., Digits]
 
 
@@ -119,14 +118,6 @@ def unique_floor(precision: int, value: Callable[[], Ball], most: int | None = N
         precision *= 2
 
 
-def floor_ends(value: Ball) -> tuple[int, int]:
-    """The floors of the ends of a ball."""
-    low, high = value.lower().floor().unique_fmpz(), value.upper().floor().unique_fmpz()
-    if low is None or high is None:
-        raise DpfastError("a ball without ends")
-    return int(low), int(high)
-
-
 def nearest_double(precision: int, value: Callable[[], Ball]) -> float:
     """A double within one unit in the last place of the value."""
     with alone, flint_at(precision):
@@ -175,40 +166,3 @@ def miss(confidence: Fraction, cells: int) -> Ball:
     """1 - confidence^(1/cells): what one of so many independent cells may miss."""
     log = ball(confidence).log() if 2 * confidence < 1 else ball(confidence - 1).log1p()
     return -(log / cells).expm1()
-
-
-def table_of(bits: int, thresholds: Iterable[tuple[int, int]]) -> list[int | None]:
-    """On each cell [a, a + 1) / 2^bits of U the number of thresholds T_1 > T_2 > ... above it.
-
-    None where one may be inside. thresholds: first and last cell of each; only cell 0 is left.
-    """
-    cells: list[int | None] = [0] * 2**bits
-    above = 2**bits  # cells from here on are done
-    known = 0
-    for first, last in thresholds:
-        if last + 1 < above:
-            cells[last + 1 : above] = [known] * (above - last - 1)
-        above = min(above, first)
-        cells[above : last + 1] = [None] * (last + 1 - above)
-        known += 1
-    cells[1:above] = [known] * (max(above, 1) - 1)
-    cells[0] = None  # infinitely many are inside
-    return cells
-
-
-def nearest_step(
-    precision: int, offset: Fraction, negative: bool, low: Callable[[], Ball] | None, high: Callable[[], Ball]
-) -> int | None:
-    """floor(offset + X + 1/2) if it is the same for all M between low() and high(), else None.
-
-    X is M, or -M if negative. offset + 1/2 + X is no integer at either end. If low is None, M > 0
-    comes as near to 0 as you like.
-    """
-    whole = math.floor(offset)
-    rest = offset - whole + Fraction(1, 2)
-
-    def end(magnitude: Callable[[], Ball]) -> int:
-        return unique_floor(precision, lambda: ball(rest) - magnitude() if negative else ball(rest) + magnitude())
-
-    near = end(low) if low is not None else math.ceil(rest) - 1 if negative else math.floor(rest)
-    return whole + near if near == end(high) else None

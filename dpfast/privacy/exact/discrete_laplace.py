@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpfast.privacy.exact.balls import Ball, Read, ball, unique_floor
+from dpfast.privacy.exact.balls import Ball, ball, unique_floor
 from dpfast.privacy.exact.one_sided_geometric import OneSidedGeometric
 
 
@@ -18,11 +18,6 @@ class DiscreteLaplace(OneSidedGeometric):
 
     def _weight(self) -> Ball:
         return 2 / (1 + self._q())
-
-    def draw(self, read: Read, i: int) -> int:
-        """Draw i; the first raw digit is the sign (1: negative)."""
-        negative, found = self._draw(read, i)
-        return -found if negative else found
 
     def quantile(self, p: Fraction) -> int:
         """The least k with P(X <= k) >= p."""

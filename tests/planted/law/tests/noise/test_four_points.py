@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpfast import FourPoints, Key, NoGuaranteeError, _native
+from dpfast.evidence.selftest import reference
 
 
 @pytest.mark.parametrize("constant_time", [False, True])
@@ -19,8 +20,8 @@ def test_a_release_is_its_values_plus_the_exact_draws(t: int, n: int, constant_t
     digest = key.digester(law)(0, values)
     sealed = key.seal(law, [digest], shape=(n,)).without_ledger()
     out = sealed.release(0, values, constant_time=constant_time)
-    read = law._reader(_native.StreamKey(sealed.stream_key("", 0, digest.digest)), 32)
-    assert (out - values).tolist() == [law._law.draw(read, i) for i in range(n)]
+    read = reference.reader(law, _native.StreamKey(sealed.stream_key("", 0, digest.digest)))
+    assert (out - values).tolist() == [reference.of(law).draw(read, i) for i in range(n)]
     assert {*(out - values).tolist()} == {-2 * t, -t, t, 2 * t}
 
 

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""csrc/exact.h with 64 digits behind the point: every enclosure holds, and spoilt ones do not.
+
+With 832 digits the ends of a draw lie so far apart that a rounding or a remainder less decides none
+of them wrongly. Here each is a unit of few.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+import mpmath
+import pytest
+from places import TESTS
+from proofs import CSRC
+
+UNIT = Fraction(1, 2**64)
+SLACK = Fraction(1, 2**250)  # mpmath, and sums of rationals, leave out less
+MANY = 3000
+NAMES = "product", "over_integer", "ratio", "root", "difference", "minus_log", "exp_minus", "cosine", "sine", "sum_of_terms"  # fmt: skip
+
+
+class Ends(NamedTuple):
+    low: Fraction
+    high: Fraction
+
+
+class Asked(NamedTuple):
+    """A function of few_limbs.c, its arguments, and between which ends its values lie."""
+
+    name: str
+    given: tuple[Ends, ...]
+    low: Fraction
+    high: Fraction
+
+
+def built(folder: Path, header: str) -> Callable[[Asked], Ends]:
+    """The functions of such an exact.h."""
+    (folder / "exact.h").write_text(header)
+    made = folder / "few_limbs.so"
+    flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-shared", "-fPIC"]
+    folders = [f"-I{folder}", f"-I{CSRC}"]
+    subprocess.run(["gcc", *flags, *folders, "-o", made, TESTS / "c/few_limbs.c"], check=True, capture_output=True)
+    call = ctypes.CDLL(str(made)).few_limbs
+
+    def ask(asked: Asked) -> Ends:
+        given = [memory(each) for each in (*asked.given, *[Ends(Fraction(0), Fraction(0))] * 3)[:3]]
+        found = (ctypes.c_uint64 * 6)()
+        call(NAMES.index(asked.name), *given, found)
+        return Ends(*(sum(limb << 64 * i for i, limb in enumerate(found[at : at + 3])) * UNIT for at in (0, 3)))
+
+    return ask
+
+
+def memory(ends: Ends) -> ctypes.Array[ctypes.c_uint64]:
+    units = [int(end / UNIT) for end in ends]
+    return (ctypes.c_uint64 * 6)(*(unit >> 64 * limb & 2**64 - 1 for unit in units for limb in range(3)))
+
+
+# ------------------------------------------------------------------ what is asked
+
+
+def number(rng: random.Random, most: int = 20) -> Fraction:
+    """A number of 64 digits behind the point, of any size below 2^most."""
+    return (rng.getrandbits(64 + most) >> rng.randrange(64 + most)) * UNIT
+
+
+def interval(rng: random.Random, most: int = 20) -> Ends:
+    """One number, or two beside each other, or far apart."""
+    low = number(rng, most)
+    return Ends(low, low + rng.choice([0, 0, rng.randrange(9), rng.getrandbits(40)]) * UNIT)
+
+
+def near(value: mpmath.mpf) -> Fraction:
+    """Within 2^-250 of it."""
+    return Fraction(int(mpmath.floor(value * mpmath.mpf(2) ** 300)), 2**300)
+
+
+def of_rationals(rng: random.Random) -> Iterator[Asked]:
+    x, y = interval(rng), interval(rng)
+    yield Asked("product", (x, y), x.low * y.low, x.high * y.high)
+    n = rng.getrandbits(64) >> rng.randrange(63) or 1
+    yield Asked("over_integer", (x, Ends(Fraction(n), Fraction(n))), x.low / n, x.high / n)
+    divisor = Ends(y.low + Fraction(1, 2**10), y.high + Fraction(1, 2**10))
+    yield Asked("ratio", (x, divisor), x.low / divisor.high, x.high / divisor.low)
+    if x.low >= y.high:
+        yield Asked("difference", (x, y), x.low - y.high, x.high - y.low)
+
+
+def of_reals(rng: random.Random) -> Iterator[Asked]:
+    """Falling functions take the upper end first."""
+
+    def ends(first: Fraction, last: Fraction, of: Callable[[mpmath.mpf], mpmath.mpf]) -> tuple[Fraction, Fraction]:
+        return near(of(mpmath.mpf(first.numerator) / first.denominator)), near(of(mpmath.mpf(last.numerator) / last.denominator))  # fmt: skip
+
+    x = interval(rng)
+    yield Asked("root", (x,), *ends(*x, mpmath.sqrt))
+    yield Asked("exp_minus", (x,), *ends(x.high, x.low, lambda a: mpmath.exp(-a)))
+    u = Ends(max(number(rng, 0), UNIT), Fraction(0))
+    u = Ends(u.low, min(u.low + rng.choice([0, 5]) * UNIT, Fraction(1)))
+    yield Asked("minus_log", (u,), *ends(u.high, u.low, lambda a: -mpmath.log(a)))
+    angle = number(rng, 0) * Fraction(3, 4) // UNIT * UNIT
+    yield Asked("cosine", (Ends(angle, angle),), *ends(angle, angle, mpmath.cos))
+    yield Asked("sine", (Ends(angle, angle),), *ends(angle, angle, mpmath.sin))
+
+
+def of_terms(rng: random.Random) -> Iterator[Asked]:
+    """f, f g, f g (g s), ...: while terms are exact, what is missing at the end is the rest."""
+    f, g, s = (number(rng, 0) for _ in range(3))
+    if rng.random() < 0.5:
+        f, g = Fraction(1, 2 ** rng.choice([0, 60, 64])), rng.choice([Fraction(1, 2), Fraction(1, 4), Fraction(15, 16)])
+    g, s = min(g, Fraction(15, 16)), rng.choice([s, Fraction(1)])
+    total, term, growth = Fraction(0), f, g
+    while term * 2**300 >= 1:
+        total, term, growth = total + term, term * growth, growth * s
+        term, growth = (Fraction(int(each * 2**400), 2**400) for each in (term, growth))
+    yield Asked("sum_of_terms", tuple(Ends(each, each) for each in (f, g, s)), total, total)
+
+
+def wrong(ask: Callable[[Asked], Ends], many: int = MANY, only: str = "") -> set[str]:
+    """Functions whose ends do not enclose, or enclose far more than there is. only: one of them."""
+    rng, found = random.Random("few limbs"), set()
+    with mpmath.workprec(500):
+        for made in (of_rationals, of_reals, of_terms):
+            for _ in range(many // 10 if made is of_terms else many):
+                for asked in (each for each in made(rng) if only in each.name):
+                    low, high = ask(asked)
+                    loose = {"product": 2, "over_integer": 2, "difference": 1}.get(asked.name, 0) * UNIT
+                    tight = not loose or (asked.low - low < loose and high - asked.high < loose)
+                    if not (low <= asked.low + SLACK and asked.high - SLACK <= high and tight):
+                        found.add(asked.name)
+    return found
+
+
+HEADER = (CSRC / "exact.h").read_text()
+SPOILT = {
+    "a product's upper end is rounded down": ("product", "sizeof a->limb);\n    if (up && rest)", "sizeof a->limb);\n    if (0)"),
+    "both ends of a product are": ("product", "multiply(&x.high, &y.high, 1)", "multiply(&x.high, &y.high, 0)"),
+    "a product's lower end is rounded up": ("product", "multiply(&x.low, &y.low, 0)", "multiply(&x.low, &y.low, 1)"),
+    "digits below a product's last are not all looked at": ("product", "i < POINT; i++)\n        rest |=", "i < POINT - 1; i++)\n        rest |="),
+    "a quotient by an integer is rounded down": ("over_integer", "divide(&x.high, by, 1)", "divide(&x.high, by, 0)"),
+    "a ratio's upper end is": ("ratio", "{quotient(&x.low, &y.high), quotient(&x.high, &y.low)};\n    add(&found.high, &unit);", "{quotient(&x.low, &y.high), quotient(&x.high, &y.low)};"),
+    "a root's upper end is": ("root", "{root(&x.low), root(&x.high)};\n    add(&found.high, &unit);", "{root(&x.low), root(&x.high)};"),
+    "a difference takes like ends off": ("difference", "take(&x.low, &y.high);\n    take(&x.high, &y.low);", "take(&x.low, &y.low);\n    take(&x.high, &y.high);"),
+    "a sum of terms has no rest": ("sum_of_terms", "    add(&total.high, &rest.high);\n", "    (void)rest;\n"),
+    "the rest is its first term": ("sum_of_terms", "ratio(at.f, difference(exactly(one), at.growth))", "at.f"),
+}  # fmt: skip
+
+
+def test_all_ends_enclose(tmp_path: Path) -> None:
+    """Products, quotients, roots, logarithms, exponentials, sines and sums of terms."""
+    assert wrong(built(tmp_path, HEADER)) == set()
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_a_spoilt_number_is_noticed(what: str, tmp_path: Path) -> None:
+    """In a copy, by the function that it spoils."""
+    name, old, new = SPOILT[what]
+    assert HEADER.count(old) == 1
+    assert wrong(built(tmp_path, HEADER.replace(old, new)), MANY // 3, name) == {name}
