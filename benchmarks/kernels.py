@@ -16,7 +16,7 @@ import dpfast.numba
 from dpfast.evidence.bench.measure import Reference, Row, timed
 
 SIZE, ROUNDS = 8_000_000, 15
-CALLS = 10_000  # of one count
+CALLS = 10_000  # with one count each
 ABOUT = "counts below 1000 with DiscreteLaplace(1, 10), one thread, processor time"
 
 

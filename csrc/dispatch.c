@@ -48,8 +48,29 @@ void dpf_leave(uint64_t mode) {
     dpf_fp_leave((dpf_fpmode)mode);
 }
 
+/* Write each page of the stack that a call may need, from the top on. */
+__attribute__((noinline)) static void touch(void) {
+    volatile char room[DPF_STACK];
+    for (int at = DPF_STACK - 1; at >= 0; at -= 4096)
+        room[at] = 0;
+    (void)room[0];
+}
+
+/* A law's frame is larger than the page that guards a stack's end, and would step over it. So the
+ * pages are touched first, when a thread comes from elsewhere than the last time: a stack that is
+ * too small ends the thread by a signal, and no memory of others is written. */
+__attribute__((noinline)) void dpf_reach(void) {
+    static _Thread_local uintptr_t top;
+    const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (top - here <= DPF_NEAR)
+        return;
+    touch();
+    top = here;
+}
+
 /* Draw under our own floating-point mode. */
 int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
+    dpf_reach();
     const dpf_fpmode mode = dpf_fp_enter();
     const dpf_code *const code = dpf_isa_of(how->isa)->laws[how->plan->law];
     const int64_t done = code->add(how, start, n, in, out);

@@ -205,6 +205,11 @@ void dpf_scrub_cipher(void);
 void dpf_scrub_law(void);
 void dpf_scrub_exact(void);
 
+/* Touch the stack that a call needs, from this place or DPF_NEAR below it, before the call does.
+ * Elsewhere no frame is larger than a page. test_key_on_stack.py computes both. */
+enum { DPF_STACK = 208 << 10, DPF_NEAR = 16 << 10 };
+void dpf_reach(void);
+
 /* The double tier is right in any rounding mode and with subnormals flushed, but a directed mode
  * halves how often it decides. So a fill sets its own mode, and restores the host's. */
 #ifdef __x86_64__

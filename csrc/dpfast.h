@@ -18,8 +18,9 @@
  * in place they are still the private counts. Nothing prints, nothing aborts. No function keeps
  * state: a noise never changes, any number of threads may use one, and a forked child may, too.
  *
- * A call needs up to 192 KiB of stack: give a thread of your own 256 KiB or more. One that is
- * cancelled within a call leaves `out` as it was. */
+ * A call needs 208 KiB of stack: give a thread of your own 256 KiB or more. One with less ends by a
+ * signal, before it has touched your arrays or memory that is not its own. One that is cancelled
+ * within a call leaves `out` as it was. */
 #ifndef DPFAST_H
 #define DPFAST_H
 

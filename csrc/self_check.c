@@ -227,6 +227,7 @@ static int knows_plan(const dpf_known *row, int16_t *table, uint64_t *thresholds
 }
 
 const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
+    dpf_reach();
     int16_t *const table = (int16_t *)scratch;
     uint64_t *const room = scratch + TABLE;
     for (const dpf_known *each = row; each->what; each++)

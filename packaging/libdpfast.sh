@@ -16,7 +16,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # As csrc/build_ffi.py compiles the extension: strict IEEE arithmetic.
 flags=(-std=c11 -O3 -g0 -fvisibility=hidden -fno-fast-math -fno-unsafe-math-optimizations -fno-associative-math
     -fno-reciprocal-math -fno-finite-math-only -fsigned-zeros -ffp-contract=off -fno-math-errno -fno-trapping-math
-    -fstack-clash-protection -fPIC -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-ident)
+    -fPIC -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-ident)
 objects=()
 for source in csrc/{chacha,dispatch,dpfast,entropy,exact,isa_*,plan,rows,self_check}.c; do
     objects+=("$scratch/$(basename "$source" .c).o")

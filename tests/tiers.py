@@ -49,6 +49,7 @@ KINDS = {np.dtype(letter): kind for letter, kind in _native.KINDS.items()}  # wh
 INT64, UINT64, FLOAT64, FLOAT32 = (KINDS[np.dtype(letter)] for letter in "lLdf")
 StreamKey = _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
+ADD_FRESH = _native.ADD_FRESH
 usable_threads, checked = engine.usable_threads, _native.checked
 score_ends = nominate._ends  # between which a kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point.on_grid, fixed_point._sum

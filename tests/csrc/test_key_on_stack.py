@@ -430,6 +430,8 @@ def test_what_registers_held_before_is_not_counted(probe) -> None:
 
 MARGIN = 512  # bytes, for what the compiler does not count: alignment of frames, and a library's own
 MOST = 16 << 10
+PAGE = 4096
+IMPL = (HOME / "csrc/dpf_impl.h").read_text()
 CIPHER = re.compile(r"(one_block|blocks|few_blocks|group_meanwhile)\b")  # whose frames hold a key's words
 # Who calls through the table of an instruction set, and which of its functions.
 THROUGH_TABLES = {
@@ -504,6 +506,14 @@ def deepest(found: Graph, function: str) -> int:
     return sizes.get(function, 0) + max((8 + deepest(found, callee) for callee in called), default=0)
 
 
+def frames(found: Graph, function: str, total: Callable[[int, int], int], but: set[str]) -> int:
+    """The frames of a function and of all that it calls, but these, in all or the largest."""
+    sizes, calls = found
+    called = calls.get(function, set()) - but - {function}
+    below = (frames(found, callee, total, but | {function}) for callee in called)
+    return total(sizes.get(function, 0), max(below, default=0))
+
+
 def down_to(found: Graph, function: str, last: str) -> int | None:
     """The most stack between a function's frame and the end of a frame that it leads to."""
     sizes, calls = found
@@ -533,6 +543,18 @@ def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
         assert (below or 0) + MARGIN <= max(sizes[scrub] for scrub in scrubbing[name]), name
     for name in set(dir(lib)) & set(calls):
         assert name in scrubbing or chain(found, name) is None, f"{name} calls the cipher and does not overwrite"
+    stack, near = (int(n) << 10 for n in re.findall(r"DPF_(?:STACK|NEAR) = (\d+) << 10", IMPL))
+    reaching = {name for name, called in calls.items() if "dpf_reach" in called}
+    assert reaching == {"dpf_add", "dpf_self_check"}
+    for name in set(dir(lib)) & set(calls):
+        if re.match("dpf_(tier|exact)", name):  # which tests alone call
+            continue
+        if name in reaching:
+            needed = frames(found, name, lambda frame, below: frame + 8 + below, reaching - {name} | {"dpf_reach"})
+            assert needed + MARGIN <= stack - near, name
+        else:
+            most = frames(found, name, max, reaching)
+            assert most <= PAGE, f"{name} may step over the page that guards a stack"
 
 
 # ------------------------------------------------------------------ whole releases

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noise within functions that numba compiles: the laws, what is refused, caches, forks, lifetimes."""
+"""Noise within functions that numba compiles: laws, refusals, caches, forks, lifetimes."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ CACHED = """
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_cached_kernel_serves_its_own_dpfast_alone(tmp_path: Path) -> None:
-    """A second process loads it, and draws anew, as a fork does; another dpfast compiles it again."""
+    """A second process loads it and draws anew, as a fork does; another dpfast compiles again."""
     (tmp_path / "mine.py").write_text(
         "import numba, numpy as np, dpfast.numba\n"
         "@numba.njit(cache=True, nogil=True)\n"

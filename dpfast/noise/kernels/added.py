@@ -2,7 +2,7 @@
 """Noise within a kernel of one's own: a mechanism's handle, and the functions that take it there.
 
 Compiled code knows of the C one name, which numba's cache keeps: SYMBOL, whose number changes with
-what the function takes. What it knows of this file is in the type of a handle: DIGEST. So a kernel
+what the function takes. What else it knows of dpfast is in the name of a handle's type. So a kernel
 that a cache kept from another dpfast meets no handle of its type, and is compiled anew.
 """
 
@@ -29,7 +29,7 @@ llvmlite.binding.add_symbol(SYMBOL, _native.ADD_FRESH)
 
 DONE, NOT_FINITE, NO_KEY, _AGAIN, OPEN = 0, _native.NOT_FINITE, _native.NO_KEY, _native.AGAIN, _native.OPEN
 BLOCK = 65_536  # values that one key serves in a kernel of ours
-ARRAYS = -10  # of different sizes, or overlapping without being one
+ARRAYS = -10  # their sizes differ, or they overlap without being one
 
 
 class Noise:
@@ -80,7 +80,8 @@ class NoiseType(types.Type):
 
     def __init__(self, of: types.Type) -> None:
         self.of = of
-        super().__init__(f"Noise({of}, {SYMBOL}, {DIGEST})")
+        known = SYMBOL, DIGEST, _native.SMALL, NOT_FINITE, NO_KEY, _AGAIN, OPEN
+        super().__init__(f"Noise({of}, {', '.join(map(str, known))})")
 
 
 @typeof_impl.register(Noise)
