@@ -130,6 +130,10 @@ def test_what_is_no_noise_is_refused() -> None:
         noise.address = 0
     with pytest.raises(dpfast.StateError, match="does not change"):
         del noise.address
+    with pytest.raises(dpfast.StateError, match="no subclasses"):
+        type("Other", (kernels.Noise,), {})
+    kernels.Noise.__init__(noise)
+    assert noise.address
     with pytest.raises(ParameterError, match="without cells"):
         kernels.Noise(DiscreteLaplace(1, dpfast.Sensitivity(4, 1, adjacency="substitution", cells=4)))
 

@@ -8,7 +8,7 @@ that a cache kept from another dpfast meets no handle of its type, and is compil
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import llvmlite.binding
 import numpy as np
@@ -56,14 +56,19 @@ class Noise:
     dtype: np.dtype[Any]
     address: int
 
-    def __init__(self, mechanism: Any, dtype: Any = None, *, lower: Any = None, upper: Any = None) -> None:
+    def __new__(cls, mechanism: Any, dtype: Any = None, *, lower: Any = None, upper: Any = None) -> Self:
         prepare = getattr(type(mechanism), "_in_kernels", None)
         if prepare is None:
             what = type(mechanism).__name__
             raise DTypeError(f"mechanism must be one that adds noise to arrays, such as DiscreteLaplace, not {what}")
         dtype, pair = prepare(mechanism, dtype, lower, upper)
-        for name, value in zip(self.__slots__, (pair, pair.address, dtype, mechanism), strict=True):
-            object.__setattr__(self, name, value)
+        made = super().__new__(cls)  # not __init__, which a second call would let change what a kernel reads
+        for name, value in zip(cls.__slots__, (pair, pair.address, dtype, mechanism), strict=True):
+            object.__setattr__(made, name, value)
+        return made
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise StateError("a Noise of dpfast.numba has no subclasses")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise StateError("a Noise of dpfast.numba does not change: make another")
