@@ -126,7 +126,7 @@ def test_readme_quotes_the_ten_lines() -> None:
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
-PAGES = ("tutorial", "how_to", "choosing", "ledger", "records", "sealed", "trees", "python")
+PAGES = ("tutorial", "how_to", "choosing", "ledger", "records", "sealed", "trees", "python", "numba")
 
 
 @pytest.fixture(scope="module")
