@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells beside boundaries, a million of each law: the exact tier and the reference have one answer.
+"""Cells beside boundaries, at each level: the exact tier and the reference have one answer.
 
 The digits are those that the tier reads at each of its levels. It leaves nothing open that the
 reference decides, but at the last level, where a release fails. A scale off by 2^-600 must be seen.

@@ -46,6 +46,7 @@ class Noise:
     it.
     Raises: DTypeError, ParameterError.
 
+        >>> import dpfast.numba
         >>> noise = dpfast.numba.Noise(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1), lower=0)
         >>> noise.dtype
         dtype('int64')
@@ -209,6 +210,7 @@ def check(status):
 
     Raises: UnusableValuesError, EntropyError, DTypeError, DpfastError.
 
+        >>> import dpfast.numba
         >>> dpfast.numba.check(dpfast.numba.DONE)
     """
     if status == NOT_FINITE:
@@ -230,6 +232,7 @@ def add(noise, values, out):
     `try_add`.
     Raises: as `check`.
 
+        >>> import dpfast.numba
         >>> noisy = np.empty(3, np.int64)
         >>> noise = dpfast.numba.Noise(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1))
         >>> dpfast.numba.add(noise, np.array([3, 5, 7]), noisy)
@@ -243,6 +246,7 @@ def draw(noise, value):
 
     Raises: as `check`.
 
+        >>> import dpfast.numba
         >>> noise = dpfast.numba.Noise(dpfast.Laplace(epsilon=1, sensitivity=1))
         >>> abs(dpfast.numba.draw(noise, 1000.0) - 1000) < 50
         True
@@ -281,6 +285,7 @@ def bound_and_add(noise: Noise, values: Any, least: Any, most: Any, out: Any = N
     Each block has a key of its own. NaN is refused, not bounded.
     Raises: DTypeError, ParameterError, UnusableValuesError, EntropyError.
 
+        >>> import dpfast.numba
         >>> noise = dpfast.numba.Noise(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1))
         >>> dpfast.numba.bound_and_add(noise, np.array([3, 1_000, -5]), 0, 10).shape
         (3,)
