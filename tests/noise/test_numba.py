@@ -56,7 +56,7 @@ def test_the_law_is_the_mechanisms(law: laws.Law) -> None:
         assert laws.judged(law, Fraction(23, 2), steps) != []
 
 
-@pytest.mark.parametrize("kind", ["int32", "uint8", "uint64", "float32"])
+@pytest.mark.parametrize("kind", ["int32", "uint8", "uint64", "longlong", "float32"])
 def test_each_type_has_its_ends_and_bounds(kind: str) -> None:
     """In place, too."""
     made = Laplace if kind == "float32" else DiscreteLaplace
@@ -86,17 +86,24 @@ def test_a_failure_raises_and_leaves_zeros() -> None:
     assert not out.any()
     assert tried(noise, np.array([np.inf]), np.ones(1))[1] == (kernels.NOT_FINITE, 0)
     room = np.ones(10)
-    for values, out in ((room[:5], room[2:7]), (room[:5], np.ones(4)), (room[:4], np.ones(5))):
+    apart = np.frombuffer(bytearray(41), np.uint8)[1:].view(np.float64)  # not aligned
+    for values, out in (
+        (room[:5], room[2:7]), (room[:5], np.ones(4)), (room[:4], np.ones(5)), (np.ones((2, 3)), np.ones((3, 2))),
+        (apart, np.ones(5)), (np.ones(5), apart), (apart, apart),
+    ):  # fmt: skip
+        out[:] = 1
         with pytest.raises(DTypeError, match="out must be"):
-            in_blocks(noise, values, out, 10)
+            kernels.add(noise, values, out)
         assert not out.any()
+    with pytest.raises(numba.TypingError, match="as many axes"):
+        kernels.add(noise, np.ones((2, 3)), np.ones(6))
 
 
 @pytest.mark.parametrize(
     ("values", "out", "says"),
     [
         (np.ones(3, np.int64), np.ones(3), "values must be an array of float64"),
-        (np.ones(6)[::2], np.ones(3), "values must be aligned and in C order"),
+        (np.ones(6)[::2], np.ones(3), "values must be in C order"),
         (np.ones(3), np.ones(3, np.float32), "out must be an array of float64"),
         (np.ones(3), np.frombuffer(b"0" * 24), "out must be an array that may be written"),
     ],
@@ -113,8 +120,8 @@ def test_what_is_no_noise_is_refused() -> None:
     for mechanism, options, says in (
         (DiscreteLaplace(1, 2**60), {"dtype": "int32"}, "dtype must be one of 64 bits"),
         (DiscreteLaplace(1, 10), {"dtype": ">i8"}, "dtype must be"),
-        (DiscreteLaplace(1, 10), {"dtype": "float64"}, "integer"),
-        (Gaussian(1), {"dtype": "int64"}, "float"),
+        (DiscreteLaplace(1, 10), {"dtype": "float64"}, "dtype must be an integer dtype"),
+        (Gaussian(1), {"dtype": "int64"}, "dtype must be float64 or float32"),
     ):
         with pytest.raises(DTypeError, match=says):
             kernels.Noise(mechanism, **options)
@@ -181,7 +188,7 @@ def test_bound_and_add_bounds_first() -> None:
         ((noise, values, 1, 0), "least must be at most most"),
         ((noise, values, 0.5, 1), "least must be at most most"),
         ((noise, values, 0, 2**70), "least must be at most most"),
-        ((noise, values, 0, 1, values[:9].copy()), "of their size"),
+        ((noise, values, 0, 1, values[:9].copy()), "of their shape"),
         ((noise, values[1:], 0, 1, values[:-1]), "apart from them"),
         ((noise, values, 0, 1, np.frombuffer(bytes(8 * values.size), np.int64)), "may be written"),
     ):

@@ -29,7 +29,7 @@ llvmlite.binding.add_symbol(SYMBOL, _native.ADD_FRESH)
 
 DONE, NOT_FINITE, NO_KEY, _AGAIN, OPEN = 0, _native.NOT_FINITE, _native.NO_KEY, _native.AGAIN, _native.OPEN
 BLOCK = 65_536  # values that one key serves in a kernel of ours
-ARRAYS = -10  # their sizes differ, or they overlap without being one
+ARRAYS = -10  # their shapes differ, they overlap without being one, or they are not aligned
 
 
 class Noise:
@@ -136,8 +136,10 @@ def _added(_typing: Any, noise: Any, values: Any, out: Any) -> Any:
             raise errors.TypingError(f"noise must be a dpfast.numba.Noise, not {noise}")
         if not isinstance(array, types.Array) or array.dtype != noise.of:
             raise errors.TypingError(f"{name} must be an array of {noise.of}, as the Noise is, not {array}")
-        if array.layout != "C" or not array.aligned:
-            raise errors.TypingError(f"{name} must be aligned and in C order, one after the other, not {array}")
+        if array.layout != "C":
+            raise errors.TypingError(f"{name} must be in C order, one value after the other, not {array}")
+    if values.ndim != out.ndim:
+        raise errors.TypingError("out must have as many axes as values")
     if not out.mutable:
         raise errors.TypingError("out must be an array that may be written")
 
@@ -169,9 +171,11 @@ def _one(_typing: Any, noise: Any, value: Any) -> Any:
 
 
 @njit(nogil=True)
-def _apart(values, out):
-    begin, end = values.ctypes.data, out.ctypes.data
-    return begin == end or begin + values.nbytes <= end or end + out.nbytes <= begin
+def _fit(values, out):
+    """Whether results for values may lie in out. Numba calls every array aligned."""
+    x, y, n = values.ctypes.data, out.ctypes.data, values.nbytes
+    apart = x == y or x + n <= y or y + n <= x
+    return values.shape == out.shape and apart and (x | y) % values.itemsize == 0
 
 
 @njit(nogil=True)
@@ -180,7 +184,7 @@ def try_add(noise, values, out):
 
     DONE; or NOT_FINITE, NO_KEY, OPEN or ARRAYS, and all of `out` is 0.
     """
-    if values.size != out.size or not _apart(values, out):
+    if not _fit(values, out):
         status = np.int64(ARRAYS)
     else:
         status = _added(noise, values, out)
@@ -218,7 +222,9 @@ def check(status):
     if status == NO_KEY:
         raise EntropyError("the operating system gave no random key; nothing was released")
     if status == ARRAYS:
-        raise DTypeError("out must be values themselves, or of their size and apart from them")
+        raise DTypeError(
+            "out must be values themselves, or of their shape and apart from them, and both must be aligned"
+        )
     if status != DONE:
         raise DpfastError("all digits of a draw leave it undecided, so nothing is released")
 
@@ -227,7 +233,7 @@ def check(status):
 def add(noise, values, out):
     """Fill `out` with `values` plus fresh noise, under a key of this call alone.
 
-    noise: a Noise. values: an array of its type, in C order. out: another of as many, or values
+    noise: a Noise. values: an array of its type, in C order. out: another of its shape, or values
     themselves; after a failure it is all 0. Within `prange`, which loses exceptions, call
     `try_add`.
     Raises: as `check`.

@@ -407,7 +407,8 @@ class Releasing(Mechanism, Payable):
             raise ParameterError(
                 "mechanism must be made for a Sensitivity without cells: in a kernel nobody counts them"
             )
-        kind: Any = np.dtype(self._small_kinds[0] if dtype is None else dtype)
+        wanted = (integer_dtype if self.INTEGERS else real_dtype)(self._small_kinds[0] if dtype is None else dtype)
+        kind: Any = np.dtype(wanted.str)  # one of equal ones, which C knows
         job = self._job(np.empty(0, kind), None, kind, lower, upper)
         if not (kind.isnative and (self._narrow or kind.itemsize == 8)):
             raise DTypeError(f"dtype must be one of 64 bits for noise of this scale, got {kind}")
