@@ -690,6 +690,11 @@ def in_constant_work(release: Any) -> bool:
     return bool(release._how.constant_work)
 
 
+def bounded_in_kernel(monkeypatch: pytest.MonkeyPatch, instead: Callable[..., Any]) -> None:
+    """What bound_and_add calls, and numba compiled."""
+    monkeypatch.setattr("dpfast.noise.kernels.added._bounded", instead)
+
+
 def no_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operating system gives nothing from now on."""
     monkeypatch.setattr(_native, "_entropy", lambda *_: -1)

@@ -15,6 +15,7 @@ import laws
 import numba
 import numpy as np
 import pytest
+import tiers
 from fresh import python
 from preloaded import GETRANDOM, compiled
 
@@ -194,11 +195,28 @@ def test_bound_and_add_bounds_first() -> None:
     ):
         with pytest.raises((DTypeError, ParameterError), match=says):
             kernels.bound_and_add(*given)
+    with pytest.raises(dpfast.DpfastError, match="not done"):
+        kernels.check(kernels.UNDONE)
     real, out = np.ones(200_000), np.ones(200_000)
     real[150_000] = np.nan
     with pytest.raises(dpfast.UnusableValuesError):
         kernels.bound_and_add(kernels.Noise(Laplace(1, 1)), real, 0, 1, out)
     assert not out.any()
+
+
+def test_a_block_that_is_lost_leaves_nothing(monkeypatch) -> None:
+    """An exception on a thread of numba's: lost, or raised as whatever numba makes of it."""
+    noise = kernels.Noise(DiscreteLaplace(1, 10))
+
+    def broken(*_: object) -> None:
+        raise SystemError
+
+    for instead, error in ((broken, SystemError), (lambda *_: np.array([0, kernels.UNDONE, 0]), dpfast.DpfastError)):
+        tiers.bounded_in_kernel(monkeypatch, instead)
+        values = np.full(150_000, 999)
+        with pytest.raises(error):
+            kernels.bound_and_add(noise, values, 0, 2000, out=values)
+        assert not values.any()
 
 
 CACHED = """

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Self
 import llvmlite.binding
 import numpy as np
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import get_num_threads, njit, prange, types
 from numba.core import cgutils, errors
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 from numba.extending import intrinsic as _intrinsic
@@ -28,6 +28,7 @@ SYMBOL = "dpfast_add_1"
 llvmlite.binding.add_symbol(SYMBOL, _native.ADD_FRESH)
 
 DONE, NOT_FINITE, NO_KEY, _AGAIN, OPEN = 0, _native.NOT_FINITE, _native.NO_KEY, _native.AGAIN, _native.OPEN
+UNDONE = -11  # a block that nobody came to: an exception of prange is lost, such as no memory
 BLOCK = 65_536  # values that one key serves in a kernel of ours
 ARRAYS = -10  # their shapes differ, they overlap without being one, or they are not aligned
 
@@ -182,7 +183,8 @@ def _fit(values, out):
 def try_add(noise, values, out):
     """As `add`, for `prange`, where nothing may be raised: returns a status, for `check` later.
 
-    DONE; or NOT_FINITE, NO_KEY, OPEN or ARRAYS, and all of `out` is 0.
+    DONE; or NOT_FINITE, NO_KEY, OPEN or ARRAYS, and all of `out` is 0. Begin with UNDONE in what
+    keeps them: prange loses every exception, such as one of memory.
     """
     if not _fit(values, out):
         status = np.int64(ARRAYS)
@@ -225,6 +227,8 @@ def check(status):
         raise DTypeError(
             "out must be values themselves, or of their shape and apart from them, and both must be aligned"
         )
+    if status == UNDONE:
+        raise DpfastError("a block was not done; there may be too little memory")
     if status != DONE:
         raise DpfastError("all digits of a draw leave it undecided, so nothing is released")
 
@@ -263,20 +267,24 @@ def draw(noise, value):
 
 
 @jit(None, parallel=True)
-def _bounded(noise, values, least, most, out):
-    """The statuses of the blocks. A bounded value lies in memory of its thread alone."""
+def _bounded(noise, values, least, most, out, parts):
+    """The statuses of the blocks. A bounded value lies in memory of its part alone."""
     blocks = -(-values.size // BLOCK)
-    statuses = np.zeros(blocks, np.int64)
-    for block in prange(blocks):
-        begin = block * BLOCK
-        own = values[begin : begin + BLOCK].copy()
-        for i in range(own.size):
-            if own[i] < least:
-                own[i] = least
-            elif own[i] > most:  # NaN is neither
-                own[i] = most
-        statuses[block] = try_add(noise, own, out[begin : begin + BLOCK])
-        own[:] = 0
+    statuses = np.full(blocks, UNDONE)
+    room = np.empty((parts, BLOCK), values.dtype)  # at once, for in prange a MemoryError is lost
+    for part in prange(parts):
+        for block in range(blocks * part // parts, blocks * (part + 1) // parts):
+            begin = block * BLOCK
+            n = min(BLOCK, values.size - begin)
+            for i in range(n):
+                value = values[begin + i]
+                if value < least:
+                    value = least
+                elif value > most:  # NaN is neither
+                    value = most
+                room[part, i] = value
+            statuses[block] = try_add(noise, room[part, :n], out[begin : begin + n])
+        room[part, :] = 0
     return statuses
 
 
@@ -313,7 +321,11 @@ def bound_and_add(noise: Noise, values: Any, least: Any, most: Any, out: Any = N
         raise ParameterError(f"least must be at most most, both numbers of {noise.dtype}, got {least} and {most}")
     if made.size != values.size or not (made is values or not np.may_share_memory(made, values)):
         check(ARRAYS)
-    statuses = _bounded(noise, values, *ends, made)
+    try:
+        statuses = _bounded(noise, values, *ends, made, get_num_threads())
+    except BaseException:
+        made.fill(0)
+        raise
     if statuses.any():
         made.fill(0)
         check(statuses[statuses != DONE][0])
