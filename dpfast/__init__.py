@@ -36,7 +36,7 @@ from dpfast.privacy.port import port as _port
 from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from dpfast import adapters, postprocess, testing
+    from dpfast import adapters, numba, postprocess, testing
     from dpfast.counts.records.bounded_histogram import BoundedHistogram, bounded_histogram
     from dpfast.counts.records.fixed_point import fixed_point_sum
     from dpfast.counts.records.partitions import Thresholded, thresholded
@@ -105,6 +105,7 @@ __all__ = [
     "fill_bytes",
     "fixed_point_sum",
     "noise_source",
+    "numba",
     "postprocess",
     "random_bytes",
     "testing",
@@ -112,7 +113,7 @@ __all__ = [
     "tree",
 ]
 
-_SUBMODULES = "adapters", "postprocess", "testing"
+_SUBMODULES = "adapters", "numba", "postprocess", "testing"
 # Imported when first asked for: `import dpfast` loads what a release of an array needs.
 _LATE = {
     "dpfast.ledger": "Ledger",

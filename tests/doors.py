@@ -87,6 +87,7 @@ GOOD: dict[str, Any] = {
     "Ledger.reserve.seal": sealed_once,
     "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db", "Ledger.path": lambda: Path(tempfile.mkdtemp()) / "budget.db",
     "ledger": None, "release.mechanism": MECHANISM,
+    "bound_and_add.noise": lambda: dpfast.numba.Noise(MECHANISM), "bound_and_add.values": np.array([SECRET, SECRET + 1]), "least": 0, "most": 2 * SECRET,
     **{
         f"{owner}.release.values": np.array([SECRET, SECRET + 1])
         for owner in ("DiscreteGaussian", "DiscreteLaplace", "Ledger")

@@ -67,7 +67,7 @@ SEES: dict[str, set[str]] = {
     "privacy": {"errors.py"},
     "privacy/exact": {"errors.py", "loading.py"},
     "noise/kernels": {"loading.py", "paths.py"},
-    "noise/kernels/added.py": {"_native.py", "errors.py", "noise/kernels"},
+    "noise/kernels/added.py": {"_native.py", "errors.py", "noise/kernels", "privacy/parameters.py"},
     "noise/random": {"_native.py", "errors.py", "privacy"},
     # Whatever of counts/ only computes from noisy counts or from names sees nothing that draws.
     "counts/postprocess.py": {"errors.py", "privacy", "noise/release/arrays.py"},

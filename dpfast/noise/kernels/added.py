@@ -8,6 +8,7 @@ that a cache kept from another dpfast meets no handle of its type, and is compil
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 import llvmlite.binding
@@ -22,6 +23,7 @@ from numba.np.numpy_support import from_dtype
 from dpfast import _native
 from dpfast.errors import DpfastError, DTypeError, EntropyError, ParameterError, StateError, UnusableValuesError
 from dpfast.noise.kernels.jit import DIGEST, jit
+from dpfast.privacy.parameters import shown
 
 intrinsic: Any = _intrinsic  # which numba types as a class without the compiler's argument
 SYMBOL = "dpfast_add_1"
@@ -288,6 +290,21 @@ def _bounded(noise, values, least, most, out, parts):
     return statuses
 
 
+def _plain(name: str, array: Any, dtype: np.dtype[Any]) -> Any:
+    plain = type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned
+    if not plain or array.dtype != dtype or array.ndim != 1:
+        raise DTypeError(f"{name} must be an array of {dtype} with one axis, aligned and in C order")
+    return array
+
+
+def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):
+            if (found := dtype.type(value)) == value:
+                return found
+    raise ParameterError(f"{name} must be a number that {dtype} holds, got {shown(value)}")
+
+
 def bound_and_add(noise: Noise, values: Any, least: Any, most: Any, out: Any = None) -> Any:
     """Bound each value to [least, most], add noise, in blocks of 65,536 on numba's threads.
 
@@ -306,19 +323,13 @@ def bound_and_add(noise: Noise, values: Any, least: Any, most: Any, out: Any = N
     """
     if not isinstance(noise, Noise):
         raise DTypeError(f"noise must be a Noise of dpfast.numba, not {type(noise).__name__}")
-    made = np.empty_like(values) if out is None else out
-    for name, array in (("values", values), ("out", made)):
-        plain = type(array) is np.ndarray and array.ndim == 1 and array.flags.c_contiguous and array.flags.aligned
-        if not plain or array.dtype != noise.dtype:
-            raise DTypeError(f"{name} must be an array of {noise.dtype} with one axis, aligned and in C order")
+    ends = [_number(name, end, noise.dtype) for name, end in (("least", least), ("most", most))]
+    if not ends[0] <= ends[1]:
+        raise ParameterError(f"least must be at most most, got {ends[0]} and {ends[1]}")
+    _plain("values", values, noise.dtype)
+    made = np.empty_like(values) if out is None else _plain("out", out, noise.dtype)
     if not made.flags.writeable:
         raise ParameterError("out must be an array that may be written")
-    try:
-        ends = [noise.dtype.type(end) for end in (least, most)]
-    except (TypeError, ValueError, OverflowError):
-        ends = []
-    if ends != [least, most] or not ends[0] <= ends[1]:
-        raise ParameterError(f"least must be at most most, both numbers of {noise.dtype}, got {least} and {most}")
     if made.size != values.size or not (made is values or not np.may_share_memory(made, values)):
         check(ARRAYS)
     try:
