@@ -50,11 +50,15 @@ def rows(size: int) -> Iterator[Row]:
         np.clip(counts, 0, 500, out=own)
         return mechanism.release(own, out=out, threads=1)
 
+    wide = dpfast.DiscreteGaussian(1000)
+    apart = dpfast.numba.Noise(wide)
     release = Reference("release", lambda: mechanism.release(counts, out=out, threads=1), size)
     bounded = Reference("np.clip and release", clipped, size)
+    gaussian = Reference("its release", lambda: wide.release(counts, out=out, threads=1), size)
     single = Reference("release of an array of one", one_after_another, few.size)
     for name, run, against in (
         ("add, the whole array", lambda: in_blocks(noise, counts, out, size), release),
+        ("add, DiscreteGaussian(1000)", lambda: in_blocks(apart, counts, out, size), gaussian),
         ("add, blocks of 65,536", lambda: in_blocks(noise, counts, out, 65_536), release),
         ("bound_and_add", lambda: dpfast.numba.bound_and_add(noise, counts, 0, 500, out), bounded),
         ("draw, a count at a time", lambda: one_by_one(noise, few, noisy), single),

@@ -211,7 +211,7 @@ static int planned(dpfast_noise *noise, int law, const whole *above, const whole
     return status == 0 ? DPFAST_OK : status == DPF_NO_SCALE ? DPFAST_SCALE : DPFAST_UNDECIDED;
 }
 
-static int new_noise(int law, const char *text, int32_t grid, dpfast_noise **made) {
+__attribute__((noinline)) static int new_noise(int law, const char *text, int32_t grid, dpfast_noise **made) {
     const int real = law == LAPLACE || law == GAUSSIAN, power = law == GAUSSIAN ? 2 : 1;
     whole above, below;
     if (made == NULL)
@@ -260,18 +260,22 @@ static int new_noise(int law, const char *text, int32_t grid, dpfast_noise **mad
 }
 
 int dpfast_discrete_laplace(const char *scale, dpfast_noise **made) {
+    dpf_reach();
     return new_noise(DISCRETE_LAPLACE, scale, 0, made);
 }
 
 int dpfast_discrete_gaussian(const char *sigma_squared, dpfast_noise **made) {
+    dpf_reach();
     return new_noise(DISCRETE_GAUSSIAN, sigma_squared, 0, made);
 }
 
 int dpfast_laplace(const char *scale, int32_t grid, dpfast_noise **made) {
+    dpf_reach();
     return new_noise(LAPLACE, scale, grid, made);
 }
 
 int dpfast_gaussian(const char *sigma_squared, int32_t grid, dpfast_noise **made) {
+    dpf_reach();
     return new_noise(GAUSSIAN, sigma_squared, grid, made);
 }
 

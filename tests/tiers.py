@@ -690,6 +690,12 @@ def in_constant_work(release: Any) -> bool:
     return bool(release._how.constant_work)
 
 
+def constant_work_of(noise: Any) -> list[int]:
+    """Whether few and many values of a handle for kernels are drawn by constant work."""
+    pair = _native.ffi.cast("dpf_release **", noise.address)
+    return [pair[i].constant_work for i in range(2)]
+
+
 def bounded_in_kernel(monkeypatch: pytest.MonkeyPatch, instead: Callable[..., Any]) -> None:
     """What bound_and_add calls, and numba compiled."""
     monkeypatch.setattr("dpfast.noise.kernels.added._bounded", instead)

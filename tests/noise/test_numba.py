@@ -37,6 +37,11 @@ def one_by_one(noise: Any, values: Any, out: Any) -> None:
 
 
 @numba.njit(nogil=True)
+def again(noise: Any, values: Any, out: Any) -> None:
+    out[0] = kernels.draw(noise, kernels.draw(noise, values[0]))
+
+
+@numba.njit(nogil=True)
 def tried(noise: Any, values: Any, out: Any) -> Any:
     return kernels.try_add(noise, values, out), kernels.try_draw(noise, values[0])
 
@@ -67,6 +72,7 @@ def test_each_type_has_its_ends_and_bounds(kind: str) -> None:
     assert values.dtype == kind
     assert (values.min(), values.max()) == (3, 100)
     assert len(np.unique(values)) > 50
+    again(noise, values, values)  # a result is of the type that a draw takes
     ends = np.full(5000, np.iinfo(np.uint8).max, np.uint8)
     in_blocks(kernels.Noise(DiscreteLaplace(1, 10), np.uint8), ends, ends, 2500)
     assert ends.max() == 255
@@ -120,7 +126,7 @@ def test_what_is_no_noise_is_refused() -> None:
             kernels.Noise(given)
     for mechanism, options, says in (
         (DiscreteLaplace(1, 2**60), {"dtype": "int32"}, "dtype must be one of 64 bits"),
-        (DiscreteLaplace(1, 10), {"dtype": ">i8"}, "dtype must be"),
+        (DiscreteLaplace(1, 10), {"dtype": ">i8"}, "byte order"),
         (DiscreteLaplace(1, 10), {"dtype": "float64"}, "dtype must be an integer dtype"),
         (Gaussian(1), {"dtype": "int64"}, "dtype must be float64 or float32"),
     ):
@@ -172,6 +178,12 @@ def test_a_handle_lives_as_long_as_compiled_code_holds_it() -> None:
     del noises
     gc.collect()
     assert sys.getrefcount(mechanism) == held - 1
+
+
+def test_many_are_drawn_as_by_a_bulk_release() -> None:
+    """Not by constant work, which takes up to nine times as long; few always are."""
+    for mechanism in (DiscreteLaplace(1, 10), DiscreteGaussian(1000), Laplace(1, 1), Gaussian(1)):
+        assert tiers.constant_work_of(kernels.Noise(mechanism)) == [1, 0]
 
 
 def test_bound_and_add_bounds_first() -> None:
@@ -277,6 +289,8 @@ LOST = """
     parallel(noise, values, out, statuses)
     assert (statuses == dpfast.numba.NO_KEY).all() and not out.any()
     assert dpfast.numba.try_draw(noise, 5) == (dpfast.numba.NO_KEY, 0)
+    real = dpfast.numba.Noise(dpfast.Laplace(1, 10))
+    assert dpfast.numba.try_draw(real, float("nan")) == (dpfast.numba.NO_KEY, 0)
     tries = (
         lambda: dpfast.numba.add(noise, values, out), lambda: dpfast.numba.draw(noise, 5),
         lambda: dpfast.numba.add(noise, out, out), lambda: dpfast.numba.bound_and_add(noise, values, 0, 9, out),

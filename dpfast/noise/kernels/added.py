@@ -122,6 +122,13 @@ def _unbox(kind: NoiseType, noise: Any, c: Any) -> NativeValue:
 def _call(context: Any, builder: Any, noise: tuple[Any, Any], n: Any, values: Any, out: Any) -> Any:
     """dpf_add_fresh: few values by the pair's first release, many by its second."""
     pair = cgutils.create_struct_proxy(noise[0])(context, builder, noise[1]).pair
+    status = cgutils.alloca_once_value(builder, ir.Constant(n.type, UNDONE))  # a jitclass may hold no handle yet
+    with cgutils.if_likely(builder, cgutils.is_not_null(builder, pair)):
+        builder.store(_called(builder, pair, n, values, out), status)
+    return builder.load(status)
+
+
+def _called(builder: Any, pair: Any, n: Any, values: Any, out: Any) -> Any:
     pointer = cgutils.voidptr_t.as_pointer()
     many = builder.zext(builder.icmp_signed(">=", n, ir.Constant(n.type, _native.SMALL)), n.type)
     how = builder.load(builder.gep(builder.bitcast(pair, pointer), [many]))
@@ -158,7 +165,7 @@ def _added(_typing: Any, noise: Any, values: Any, out: Any) -> Any:
 
 @intrinsic
 def _one(_typing: Any, noise: Any, value: Any) -> Any:
-    """What dpf_add_fresh returns of one value, and the result."""
+    """What dpf_add_fresh returns of one value, and the result; 0 if there is none."""
     if not isinstance(noise, NoiseType):
         raise errors.TypingError(f"noise must be a dpfast.numba.Noise, not {noise}")
     if value != noise.of:
@@ -167,8 +174,11 @@ def _one(_typing: Any, noise: Any, value: Any) -> Any:
 
     def lowered(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         place = cgutils.alloca_once_value(builder, given[1])
-        status = _call(context, builder, (signature.args[0], given[0]), ir.Constant(ir.IntType(64), 1), place, place)
-        return context.make_tuple(builder, result, (status, builder.load(place)))
+        one = ir.Constant(ir.IntType(64), 1)
+        status = _call(context, builder, (signature.args[0], given[0]), one, place, place)
+        zero = context.get_constant_null(noise.of)
+        found = builder.select(builder.icmp_signed("==", status, one), builder.load(place), zero)
+        return context.make_tuple(builder, result, (status, found))
 
     return result(noise, value), lowered
 
@@ -207,9 +217,7 @@ def try_draw(noise, value):
     status, found = _one(noise, value)
     while status == _AGAIN:
         status, found = _one(noise, value)
-    if status != 1:
-        return status, found - found
-    return np.int64(DONE), found
+    return np.int64(DONE) if status == 1 else status, found
 
 
 @njit(nogil=True)

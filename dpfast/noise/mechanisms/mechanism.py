@@ -409,12 +409,15 @@ class Releasing(Mechanism, Payable):
             )
         wanted = (integer_dtype if self.INTEGERS else real_dtype)(self._small_kinds[0] if dtype is None else dtype)
         kind: Any = np.dtype(wanted.str)  # one of equal ones, which C knows
-        job = self._job(np.empty(0, kind), None, kind, lower, upper)
-        if not (kind.isnative and (self._narrow or kind.itemsize == 8)):
+        if not wanted.isnative:
+            raise DTypeError(f"dtype must have this machine's byte order, got {wanted}")
+        if not (self._narrow or kind.itemsize == 8):
             raise DTypeError(f"dtype must be one of 64 bits for noise of this scale, got {kind}")
-        plans = self._constant_work_plan, self._bulk_plan
-        few, many = (as_c(job, (kind, kind), plan.address, self._narrow, plan is plans[0]) for plan in plans)
-        return kind, _native.Pair((few, plans[0]), (many, plans[1]))
+        with _native.own_mode():
+            job = self._job(np.empty(0, kind), None, kind, lower, upper)
+        plans = (self._constant_work_plan, True), (self._bulk_plan, False)
+        few, many = ((as_c(job, (kind, kind), plan.address, self._narrow, work), plan) for plan, work in plans)
+        return kind, _native.Pair(few, many)
 
     def _few_turned(self, values: Any, out: Any) -> Any:
         """A release of few values that memory's order makes plain; None if nothing has happened."""
