@@ -15,8 +15,9 @@
  *
  * Whoever makes a noise or adds one gets a status, and must look at it. If an add fails, all of
  * `out` is zeros, and zeros pass for counts. If no noise was made, nothing has touched your arrays:
- * in place they are still the private counts. Nothing prints, nothing aborts. No function keeps
- * state: a noise never changes, any number of threads may use one, and a forked child may, too.
+ * in place they are still the private counts. Nothing prints, nothing aborts. Nothing is kept of a
+ * call but where its thread's stack was: a noise never changes, any number of threads may use one,
+ * and a forked child may, too.
  *
  * A call needs 208 KiB of stack: give a thread of your own 256 KiB or more. One with less ends by a
  * signal, before it has touched your arrays or memory that is not its own. One that is cancelled

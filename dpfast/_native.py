@@ -347,14 +347,10 @@ class Pair:
 
     __slots__ = ("_kept", "address")
 
-    def __init__(self, few: tuple[bytes, Plan], many: tuple[bytes, Plan]) -> None:
-        """Each as `release_bytes` gives it, with its plan."""
-        plans = few[1], many[1]
-        releases = [ffi.new(_RELEASE) for _ in plans]
-        for each, (how, _) in zip(releases, (few, many), strict=True):
-            _move(each, how, len(how))
-        addresses = ffi.new("dpf_release *[2]", releases)
-        self._kept, self.address = (plans, releases, addresses), address(addresses)
+    def __init__(self, few: tuple[Release, Plan], many: tuple[Release, Plan]) -> None:
+        """Each with its plan."""
+        addresses = ffi.new("dpf_release *[2]", [release._how for release, _ in (few, many)])  # noqa: SLF001  of this module
+        self._kept, self.address = (few, many, addresses), address(addresses)
 
 
 def refuse(status: int) -> NoReturn:

@@ -210,7 +210,8 @@ def surface(folder: Path) -> list[Call]:
         if name in NOT_CALLED or (isinstance(thing, type) and issubclass(thing, (Exception, Warning))):
             continue
         if isinstance(thing, ModuleType):
-            found |= {each: getattr(thing, each) for each in thing.__all__ if inspect.isfunction(getattr(thing, each))}
+            held = {each: getattr(thing, each) for each in thing.__all__}
+            found |= {each: one for each, one in held.items() if inspect.isfunction(one) or each == "Noise"}
             continue
         if name != "NoiseSource":  # a protocol
             found[name] = thing

@@ -207,7 +207,7 @@ def test_bound_and_add_bounds_first() -> None:
     ):
         with pytest.raises((DTypeError, ParameterError), match=says):
             kernels.bound_and_add(*given)
-    with pytest.raises(dpfast.DpfastError, match="not done"):
+    with pytest.raises(dpfast.DpfastError, match="nothing was done"):
         kernels.check(kernels.UNDONE)
     real, out = np.ones(200_000), np.ones(200_000)
     real[150_000] = np.nan

@@ -138,12 +138,16 @@ def _called(builder: Any, pair: Any, n: Any, values: Any, out: Any) -> Any:
     return builder.call(function, [how, n, *ends])
 
 
+def _expect(noise: Any) -> None:
+    if not isinstance(noise, NoiseType):
+        raise errors.TypingError(f"noise must be a dpfast.numba.Noise, not {noise}")
+
+
 @intrinsic
 def _added(_typing: Any, noise: Any, values: Any, out: Any) -> Any:
     """What dpf_add_fresh returns of arrays of one size."""
+    _expect(noise)
     for name, array in (("values", values), ("out", out)):
-        if not isinstance(noise, NoiseType):
-            raise errors.TypingError(f"noise must be a dpfast.numba.Noise, not {noise}")
         if not isinstance(array, types.Array) or array.dtype != noise.of:
             raise errors.TypingError(f"{name} must be an array of {noise.of}, as the Noise is, not {array}")
         if array.layout != "C":
@@ -166,8 +170,7 @@ def _added(_typing: Any, noise: Any, values: Any, out: Any) -> Any:
 @intrinsic
 def _one(_typing: Any, noise: Any, value: Any) -> Any:
     """What dpf_add_fresh returns of one value, and the result; 0 if there is none."""
-    if not isinstance(noise, NoiseType):
-        raise errors.TypingError(f"noise must be a dpfast.numba.Noise, not {noise}")
+    _expect(noise)
     if value != noise.of:
         raise errors.TypingError(f"value must be of {noise.of}, as the Noise is, not {value}")
     result = types.Tuple([types.int64, noise.of])
@@ -238,7 +241,7 @@ def check(status):
             "out must be values themselves, or of their shape and apart from them, and both must be aligned"
         )
     if status == UNDONE:
-        raise DpfastError("a block was not done; there may be too little memory")
+        raise DpfastError("nothing was done: a block was lost, for want of memory perhaps, or there is no handle")
     if status != DONE:
         raise DpfastError("all digits of a draw leave it undecided, so nothing is released")
 
@@ -319,7 +322,8 @@ def bound_and_add(noise: Noise, values: Any, least: Any, most: Any, out: Any = N
     noise: a Noise, whose mechanism was made for what one unit can change of bounded values.
     values: an array of its type, of one axis and in C order.
     least, most: public numbers of that type.
-    out: another array like it, or values themselves; after a failure it is all 0.
+    out: another array like it, or values themselves. If an argument is refused it is untouched,
+        and after a failure of a draw all 0.
 
     Each block has a key of its own. NaN is refused, not bounded.
     Raises: DTypeError, ParameterError, UnusableValuesError, EntropyError.

@@ -416,7 +416,10 @@ class Releasing(Mechanism, Payable):
         with _native.own_mode():
             job = self._job(np.empty(0, kind), None, kind, lower, upper)
         plans = (self._constant_work_plan, True), (self._bulk_plan, False)
-        few, many = ((as_c(job, (kind, kind), plan.address, self._narrow, work), plan) for plan, work in plans)
+        few, many = (
+            (_native.Release(as_c(job, (kind, kind), plan.address, self._narrow, work), kind), plan)
+            for plan, work in plans
+        )
         return kind, _native.Pair(few, many)
 
     def _few_turned(self, values: Any, out: Any) -> Any:
