@@ -2,9 +2,9 @@
 # ruff: noqa: SLF001  plans are private to mechanisms
 """Write known.h, the answers that a build must know: `python tools/make_known.py`.
 
-The self-test's reference gives the answers; a built dpfast has the plans. Digits are planted where a
-tier's margin and its error nearly meet: cells beside which a rounding error more would change whether the
-tier decides. A build with fma and one without round otherwise, so each has cells and a digest of
+The self-test's reference gives the answers; a built dpfast has the plans. Digits are planted where
+a tier's margin and its error nearly meet: cells beside which a rounding error more would change
+whether the tier decides. A build with fma and one without round otherwise, so each has cells and a digest of
 its own; all builds of one kind decide alike. If dpf_plan has lost a field, build once with a
 known.h of `static const dpf_known known[1] = {{0}};`. It takes some minutes.
 """

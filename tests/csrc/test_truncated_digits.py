@@ -86,7 +86,7 @@ def test_each_level_decides_and_the_last_may_fail(tmp_path: Path) -> None:
     """Draws of each plan, one by one, with python-flint and the reference refused.
 
     A draw that few digits decide is that of all digits, and that of the tiers before. One that is
-    undecided at each level fails, and no other does. Many draws take their tables and level 0.
+    undecided at each level fails, and no other does. Many draws in one call are as they were.
     """
     for name in ("csrc", "dpfast", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
