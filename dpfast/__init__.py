@@ -37,7 +37,7 @@ from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     from dpfast import adapters, numba, postprocess, testing
-    from dpfast.counts.records.bounded_histogram import BoundedHistogram, bounded_histogram
+    from dpfast.counts.records.bounded_histogram import EACH_ROW, BoundedHistogram, bounded_histogram
     from dpfast.counts.records.fixed_point import fixed_point_sum
     from dpfast.counts.records.partitions import Thresholded, thresholded
     from dpfast.counts.trees.noisy_tree import NoisyTree
@@ -57,6 +57,7 @@ Geometric = DiscreteLaplace
 
 __version__ = "0.1.0"
 __all__ = [
+    "EACH_ROW",
     "AboveThreshold",
     "BoundedHistogram",
     "BudgetExhausted",
@@ -125,7 +126,7 @@ _LATE = {
     "dpfast.privacy.composition": "calibrate compose",
     "dpfast.noise.random.bit_generator": "ChaCha20",
     "dpfast.noise.random.random_bytes": "fill_bytes random_bytes",
-    "dpfast.counts.records.bounded_histogram": "BoundedHistogram bounded_histogram",
+    "dpfast.counts.records.bounded_histogram": "BoundedHistogram EACH_ROW bounded_histogram",
     "dpfast.counts.records.fixed_point": "fixed_point_sum",
     "dpfast.counts.records.partitions": "Thresholded thresholded",
     "dpfast.noise.release.key": "Key KeyFile ReleaseKey",

@@ -158,7 +158,7 @@ class Call(NamedTuple):
 
 
 # Results, which nobody calls, and a second name; errors; adapters, tested elsewhere.
-NOT_CALLED = {"Thresholded", "adapters", "Geometric"}
+NOT_CALLED = {"Thresholded", "adapters", "Geometric", "EACH_ROW"}
 # Excused: methods that mechanisms (ReleaseKey) or NumPy (ChaCha20) call, and what refuses
 # everything; of a result all but its release.
 NOT_FUZZED = {

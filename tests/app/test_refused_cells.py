@@ -16,6 +16,7 @@ import pytest
 from dpfast import DataDependentError, UnusableValuesError
 from dpfast.app.cli import main
 from dpfast.app.tables import files
+from dpfast.app.tables.keys import Key
 from dpfast.app.tables.rows import Columns, Rows
 
 BEYOND = 2**53 + 1
@@ -162,6 +163,6 @@ def test_no_row_decides_how_the_value_of_another_is_read(tmp_path: Path) -> None
     found = []
     for more in ("", '{"k": "a", "u": 9, "v": 2.5}\n'):
         (tmp_path / "in.jsonl").write_text("".join(rows) + more)
-        batches = Rows(tmp_path / "in.jsonl", Columns(("k",), "u", "v")).batches()
-        found.append([value for batch in batches for value in batch["v"].to_pylist()][:3])
+        batches = Rows(tmp_path / "in.jsonl", Columns((Key("k", "k"),), "u", "v")).batches()
+        found.append([value for batch in batches for value in batch.values.to_pylist()][:3])
     assert found[0] == found[1] == [2.0**53] * 3

@@ -197,6 +197,8 @@ MORE_OF_TABLES = [
     ["--sum", "n", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "-1", "1", "--granularity", "1"], ["--clamp", "0", "9"],
     ["--sum", "kind", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "0", "2**900"], ["--sum", "x", "--clamp", "9", "0"],
     ["--lower", "0"], ["--lower", "1e30"], ["--upper", "x"], ["--max-contributions", "3"], ["--max-per-partition", "9" * 30],
+    ["--unit-is-row"], ["--strip"], ["--null", "x"], ["--null", ""], ["--unknown"], ["--bins", "n=0,2,9"], ["--bins", "kind=0,1"], ["--bins", "n=1"],
+    ["--by", "week(kind)"], ["--by", "month(n, Europe/Oslo)"], ["--by", "day(x, Nowhere)"],
     ["--max-partitions", "0"], ["--by", "n"], ["--by", "kind"], ["--mechanism", "discrete-gaussian", "--delta", "1e-12"],
     ["--report", "out.html"], ["--report", "no/out.html"], ["--report", "in.csv"], ["--report-title", "x"],
     ["--ledger", "h.db"], ["--ledger", "l.db"], ["--ledger", "no.db"], ["--ledger", "in.csv"], ["--ledger", "a folder"],

@@ -41,6 +41,7 @@ from dpfast.engines.jobs import tasks, verbs
         ({"by": []}, ParameterError, "at least one column"),
         ({"by": "minutes"}, DTypeError, "integers or texts"),
         ({"unit": "minutes"}, DTypeError, "integers or texts"),
+        ({"unit": dpfast.EACH_ROW}, ParameterError, "an engine may be handed a row twice"),
         ({"domain": [1, 2, 1]}, ParameterError, "each key once"),
         ({"domain": ["a"]}, DTypeError, "of the type of its column"),
         ({"domain": [2**63]}, ParameterError, "must fit its column"),

@@ -21,7 +21,7 @@ from dpfast.app.cli.ledger import amounts
 from dpfast.app.cli.options import LAW_OPTIONS, MECHANISMS, SECURE, chosen, dashed, figures, law, near, number, one_way
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
 from dpfast.app.report.facts import ROWS, Facts, Noisy
-from dpfast.counts.records.bounded_histogram import CAPS, Bounds
+from dpfast.counts.records.bounded_histogram import CAPS, EACH_ROW, ROW_IS, Bounds
 from dpfast.counts.records.partitions import BUCKETS, withholding
 from dpfast.errors import ParameterError
 from dpfast.noise.release.arrays import INT64_ENDS
@@ -33,6 +33,7 @@ from dpfast.privacy.parameters import exact_real, power_of_two, shown
 if TYPE_CHECKING:
     from dpfast.app.tables.domain import Domain
     from dpfast.app.tables.gathered import Cells
+    from dpfast.app.tables.keys import Key
     from dpfast.app.tables.rows import Rows
     from dpfast.app.tables.text_format import TextFormat
 
@@ -51,6 +52,9 @@ Examples:
       --epsilon 1 --delta 1e-8
   dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
       --sum hours --clamp 0 24 --epsilon 1
+  dpfast histogram people.csv out.csv --by age --bins age=0,18,65,120 --unit-is-row --epsilon 1
+  dpfast histogram visits.csv out.csv --by "week(date, Europe/Oslo)" --domain 2026-W01..2026-W52 --unit person \\
+      --max-partitions 4 --epsilon 1
   dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
       --epsilon 1 --ledger budget.db --key-file visits.key --label "visits 2026-11" --resume
 """
@@ -72,9 +76,23 @@ def _law_options(command: Any) -> Any:
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="ROWS", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
-@click.option("--by", multiple=True, required=True, metavar="NAME", help="A column whose values are keys; repeat it.")
-@click.option("--unit", required=True, metavar="NAME", help="The column of whom the promise protects, such as person.")
-@click.option("--max-partitions", type=click.IntRange(1), metavar="N", help="Cells that one unit counts in, at most.")
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="NAME",
+    help='A column whose values are keys, or the "week(NAME)", month, day or year of its dates; repeat it. '
+    "Without it there is one cell, the total.",
+)
+@click.option("--unit", metavar="NAME", help="The column of whom the promise protects, such as person.")
+@click.option(
+    "--unit-is-row", is_flag=True, help="Instead of --unit: each row is another one. You say so, and nothing checks it."
+)
+@click.option(
+    "--max-partitions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Cells, of all columns of --by together, that one unit counts in, at most.",
+)
 @click.option(
     "--max-per-partition",
     type=click.IntRange(1),
@@ -89,6 +107,15 @@ def _law_options(command: Any) -> Any:
     metavar="[NAME=]KEYS",
     help="The public keys of a column: a file with one a line, or A,B,C, or 1..12. NAME if there are several columns.",
 )
+@click.option(
+    "--bins",
+    multiple=True,
+    metavar="NAME=A,B,C",
+    help="Keys of a column of numbers, with their --domain: [A, B) and [B, C); other numbers are left out.",
+)
+@click.option("--strip", is_flag=True, help="Leave out spaces at the ends of texts.")
+@click.option("--null", multiple=True, metavar="TEXT", help="Such a cell is missing, in each column; repeat it.")
+@click.option("--unknown", is_flag=True, help="Rows without a key are counted, too, under the key unknown.")
 @click.option("--threshold", is_flag=True, help="Instead of --domain: show the keys whose noisy count is high.")
 @click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows.")
 @click.option(
@@ -133,8 +160,8 @@ def histogram(**options: Any) -> None:
     the noise hides whatever one unit does.
 
     OUT is such a file, or - for standard output. It has one row for each combination of keys, with
-    the columns of --by, then count or sum. Rows with another key, and rows without a key, a unit or
-    a value, are left out. Nothing says how many they were.
+    the columns of --by, then count or sum. Rows with another key, and rows without a key (but for
+    --unknown), a unit or a value, are left out. Nothing says how many they were.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV file in
     OUT.json. OUT appears only when it is complete. What was charged stays charged, whatever becomes
@@ -156,7 +183,7 @@ class Asked(NamedTuple):
     """
 
     given: Mapping[str, Any]
-    by: tuple[str, ...]
+    by: tuple[Key, ...]
     cells: Cells | None
     bounds: Bounds
     step: Fraction
@@ -167,15 +194,20 @@ class Asked(NamedTuple):
     def of(cls, options: Mapping[str, Any], request: Request) -> Asked:
         """Raises: click.UsageError, DTypeError, FileError, ParameterError."""
         given = {name: value for name, value in chosen(options).items() if value != ()}
-        by: tuple[str, ...] = given["by"]
-        _check(given, by)
+        names: tuple[str, ...] = given.get("by", ())
+        by = _keys(given, names)
+        _check(given, names, {key.column for key in by})
         request.check_payer()
         cells, caps = _cells(given, by), {name: given[name] for name in CAPS if name in given}
+        if not by:
+            caps["max_partitions"] = 1
         if "summed" not in given and not caps.keys() & set(CAPS[1:]):
             caps["max_per_partition"] = 1
         ends, step = _ends(given)
         about = {name: given[name] for name in ("adjacency", "unit") if name in given}
         bounds = Bounds(**caps, **ends, **about)
+        if "unit" not in given:
+            bounds = bounds._replace(unit=EACH_ROW.value).of_each_row()
         checked = bounds.checked(summed="summed" in given)
         sensitivity = bounds.sensitivity(*checked, None if cells is None else cells.size)
         made = cls(given, by, cells, bounds, step, sensitivity, _mechanism(given, sensitivity))
@@ -186,6 +218,32 @@ class Asked(NamedTuple):
     def caps(self) -> dict[str, int]:
         """Those that are given, by their names."""
         return {name: cap for name, cap in zip(CAPS, self.bounds[:3], strict=True) if cap is not None}
+
+    @property
+    def unit(self) -> str:
+        """Whom the promise protects."""
+        return self.bounds.unit
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of keys in OUT."""
+        return tuple(key.name for key in self.by)
+
+    @property
+    def title(self) -> str:
+        return f"{self.column} by {', '.join(self.names)}" if self.by else f"{self.column} in all"
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """How cells become keys and units, by the names of Columns."""
+        return {name: self.given[name] for name in ("strip", "null", "unknown") if name in self.given}
+
+    @property
+    def bins(self) -> dict[str, list[str]]:
+        """The labels of each column of bins."""
+        from dpfast.app.tables.keys import Bins
+
+        return {key.name: key.made.labels for key in self.by if isinstance(key.made, Bins)}
 
     @property
     def column(self) -> str:
@@ -226,7 +284,11 @@ class Asked(NamedTuple):
         """The terms of the seal, by their options: all that decides what is counted."""
         given = self.given
         terms: dict[str, Any] = {f"--{name.replace('_', '-')}": cap for name, cap in self.caps.items()}
-        terms |= {"--by": json.dumps(self.by, ensure_ascii=False), "--unit": given["unit"]}
+        terms["--by"] = json.dumps(self.names, ensure_ascii=False)
+        terms |= {"--unit": given["unit"]} if "unit" in given else {"--unit-is-row": ROW_IS}
+        terms |= {f"--{name}": json.dumps(rule, ensure_ascii=False) for name, rule in self.rules.items()}
+        if self.bins:
+            terms["--bins"] = json.dumps(self.bins, ensure_ascii=False)
         terms["--adjacency"] = self.bounds.adjacency
         if self.cells is not None:
             terms["--domain"] = json.dumps(self.cells.keys, ensure_ascii=False)
@@ -239,7 +301,9 @@ class Asked(NamedTuple):
     def about(self) -> dict[str, Any]:
         """What travels with OUT."""
         given = self.given
-        table: dict[str, Any] = {"by": list(self.by), "unit": given["unit"], **self.caps}
+        table: dict[str, Any] = {"by": list(self.names), "unit": self.unit, **self.caps}
+        table |= {} if "unit" in given else {"unit_is": ROW_IS}
+        table |= self.rules | ({"bins": self.bins} if self.bins else {})
         table["cells"] = "those that a threshold shows" if self.cells is None else self.cells.size
         if self.column == "sum":
             table |= {"sum": given["summed"], "clamp": [str(end) for end in given["clamp"]]}
@@ -267,11 +331,14 @@ class Asked(NamedTuple):
 
     def lines(self) -> list[str]:
         """What it costs, and how wide the noise is."""
-        mechanism, unit = self.mechanism, self.given["unit"]
+        mechanism, unit = self.mechanism, self.unit
         spent = {name: value for name, value in figures(mechanism.guarantee).items() if value}
         cost = amounts(spent, up=True)
-        caps = ", ".join(f"{name.replace('_', '-')} {self.caps[name]:,}" for name in CAPS if name in self.caps)
-        said = [f"{self.column} by {', '.join(self.by)}: one {unit} counts with {caps}"]
+        caps = [f"{name.replace('_', '-')} {self.caps[name]:,}" for name in CAPS if name in self.caps]
+        bounded = f"one {unit} counts with {', '.join(caps[not self.by :]) or 'one sum, which --clamp bounds'}"
+        if "unit" not in self.given:
+            bounded = "each row is another unit, as you say"
+        said = [f"{self.title}: {bounded}"]
         said += [f"cost: {cost} per {unit}, {mechanism.adjacency}"]
         width, noise = f"95 % within {_within(self.within(USUAL))}", law(mechanism)
         if self.step != 1:  # the mechanism's own figures are in steps
@@ -298,25 +365,50 @@ def _within(width: Fraction) -> str:
 # ------------------------------------------------------------------ parameters
 
 
-def _check(given: Mapping[str, Any], by: Sequence[str]) -> None:
-    """Raises: click.UsageError, ParameterError."""
+def _keys(given: Mapping[str, Any], names: Sequence[str]) -> tuple[Key, ...]:
+    """What --by and --bins name. Raises: ParameterError."""
+    from dpfast.app.tables.keys import Bins, Calendar, Key
+
+    bins: dict[str, Bins] = {}
+    for text in given.get("bins", ()):
+        name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
+        if not name:
+            raise ParameterError(f"--bins must be NAME=A,B,C for a NAME of --by, got {text!r:.80}")
+        if name in bins:
+            raise ParameterError(f"--bins must be given once for each column, and came twice for {name!r:.80}")
+        edges = [part.strip() for part in text.removeprefix(f"{name}=").split(",")]
+        bins[name] = Bins.of(edges, [exact_real("bins", edge) for edge in edges])
+    found = tuple(Key.of(name, bins) for name in names)
+    if twice := {key.name for key in found if isinstance(key.made, Calendar)} & bins.keys():
+        raise ParameterError(f"--bins must be of a column of numbers, got {min(twice)!r:.80}")
+    return found
+
+
+def _check(given: Mapping[str, Any], by: Sequence[str], columns: set[str]) -> None:
+    """columns: those that keys are made of. Raises: click.UsageError, ParameterError."""
     for broken, said in _combined(given):
         if broken:
             raise click.UsageError(said)
-    for broken, rule in _ruled(given, by):
+    for broken, rule in _ruled(given, by, columns):
         if broken:
             raise ParameterError(rule)
 
 
 def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
     """Which options go together."""
+    by, each_row, threshold = "by" in given, "unit_is_row" in given, "threshold" in given
+    nobody = "Missing option '--unit', or '--unit-is-row' if each row is another unit"
+    yield "unit" not in given and not each_row, nobody
+    yield "unit" in given and each_row, "'--unit-is-row' says that each row is a unit, and goes without '--unit'"
     caps = given.keys() & {"max_partitions", "max_contributions"}
-    yield not caps, "Missing option '--max-partitions' or '--max-contributions': what one unit counts, at most"
-    listed = "domains" in given
-    yield (
-        listed == ("threshold" in given),
-        "give either '--domain', the public keys, or '--threshold', if none are listed",
-    )
+    missing = "Missing option '--max-partitions' or '--max-contributions': what one unit counts, at most"
+    yield by and not each_row and not caps, missing
+    listed = given.keys() & {"domains", "bins"}
+    of_keys = listed or threshold or given.keys() & {"max_partitions", "unknown"}
+    alone = "'--domain', '--bins', '--threshold', '--unknown' and '--max-partitions' are of keys, and go with '--by'"
+    yield not by and bool(of_keys), alone
+    either = "give either '--domain', the public keys, or '--threshold', if none are listed"
+    yield by and ((not listed and not threshold) or ("domains" in given and threshold)), either
     ends = "'--sum' and '--clamp' must be given together: the public ends of what is added up"
     yield ("summed" in given) != ("clamp" in given), ends
     yield "granularity" in given and "summed" not in given, "'--granularity' is of sums, and goes with '--sum' alone"
@@ -326,39 +418,53 @@ def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
     yield "intervals" in given and "threshold" in given, shown
 
 
-def _ruled(given: Mapping[str, Any], by: Sequence[str]) -> Iterable[tuple[bool, str]]:
+def _ruled(given: Mapping[str, Any], by: Sequence[str], columns: set[str]) -> Iterable[tuple[bool, str]]:
     """What holds of values."""
     yield len(set(by)) < len(by), "--by must name each column once"
-    unit = given["unit"]
-    yield unit in by, f"--by must not name the column of --unit, {unit!r:.80}: its values are units, not public keys"
+    unit = given.get("unit")
+    of_units = f"--by must not name the column of --unit, {unit!r:.80}: its values are units, not public keys"
+    yield unit in {*by, *columns}, of_units
     written = ["sum" if "summed" in given else "count", *(("low", "high") if "intervals" in given else ())]
     for name in written:
         yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
     summed = given.get("summed")
-    yield summed in {*by, unit}, f"--sum must name another column than --by and --unit, got {summed!r:.80}"
+    binned = {name for name in by if any(text.startswith(f"{name}=") for text in given.get("bins", ()))}
+    others = {*by, unit} - binned - {None}
+    yield summed in others, f"--sum must name another column than --by and --unit, got {summed!r:.80}"
     part = given.get("intervals", USUAL)
     yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
 
 
-def _cells(given: Mapping[str, Any], by: Sequence[str]) -> Cells | None:
+def _cells(given: Mapping[str, Any], keys: Sequence[Key]) -> Cells | None:
     """The public cells, or None of --threshold. Raises: FileError, ParameterError."""
     from dpfast.app.tables.domain import domain_of
     from dpfast.app.tables.gathered import Cells
+    from dpfast.app.tables.keys import UNKNOWN, Bins
 
-    if "domains" not in given:
+    if "threshold" in given:
         return None
-    found: dict[str, Domain] = {}
-    for text in given["domains"]:
+    by, made = [key.name for key in keys], {key.name: key.made for key in keys}
+    found: dict[str, Domain] = {
+        key.name: key.made.listed(f"--bins {key.name}") for key in keys if isinstance(key.made, Bins)
+    }
+    for text in given.get("domains", ()):
         named = [name for name in by if text.startswith(f"{name}=")]
         if not named and (len(by) > 1 or "=" in text):
             raise ParameterError(f"--domain must be NAME=KEYS for one of {', '.join(map(repr, by))}, got {text!r:.80}")
         name = max(named, key=len, default=by[0])
+        how = made[name]
+        if isinstance(how, Bins):
+            raise ParameterError(f"--domain must be left out for {name!r:.80}: --bins lists its keys")
         if name in found:
             raise ParameterError(f"--domain must be given once for each column, and came twice for {name!r:.80}")
-        found[name] = domain_of(text.removeprefix(f"{name}=") if named else text, f"--domain {name}".strip())
+        listed = text.removeprefix(f"{name}=") if named else text
+        option = f"--domain {name}".strip()
+        found[name] = domain_of(listed, option) if how is None else how.domain(listed, option)
     for name in by:
         if name not in found:
             raise ParameterError(f"--domain must be given for each column, and there is none for {name!r:.80}")
+    if "unknown" in given:
+        found = {name: domain.with_text(UNKNOWN, "--unknown") for name, domain in found.items()}
     return Cells({name: found[name] for name in by})
 
 
@@ -452,7 +558,8 @@ def _run(request: Request, asked: Asked) -> None:
         write(noisy[0])
     if not request.quiet:
         name = "standard output" if request.target == PIPE else request.target
-        request.tell(payer, page, [*asked.lines(), f"{name}: {noisy[0].num_rows:,} rows"])
+        rows = noisy[0].num_rows
+        request.tell(payer, page, [*asked.lines(), f"{name}: {rows:,} row{'s' * (rows != 1)}"])
 
 
 def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
@@ -460,11 +567,11 @@ def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
     from dpfast.app.tables.rows import Columns, Rows
     from dpfast.app.tables.source import cells_decide
 
-    columns = Columns(asked.by, asked.given["unit"], asked.given.get("summed"))
+    columns = Columns(asked.by, asked.given.get("unit"), asked.given.get("summed"), **asked.rules)
     rows = Rows(request.source, columns, request.style, request.form)
     with cells_decide(rows.format):
-        typed = asked.cells.typed(rows.kinds) if asked.cells else []
-    payer.call(rows.name, f"{asked.column} by {', '.join(asked.by)}")
+        typed = asked.cells.typed(rows.held, rows.kinds) if asked.cells else []
+    payer.call(rows.name, asked.title)
     return Release(request, asked, payer, rows, typed)
 
 
@@ -496,7 +603,7 @@ def _counted(release: Release) -> dpfast.BoundedHistogram:
         keys, units, values = held.taken()
         domain = None if asked.cells is None else np.arange(asked.cells.size, dtype=np.int32)
         how = {"domain": domain, "key": release.payer.key, **asked.bounds._asdict()}
-        return dpfast.bounded_histogram(keys, units, values=values, **how)
+        return dpfast.bounded_histogram(keys, EACH_ROW if units is None else units, values=values, **how)
 
 
 def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
@@ -520,7 +627,7 @@ def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
         noisy, listed = found.counts, found.keys.tolist()
         tuples = listed if len(asked.by) > 1 else [(each,) for each in listed]
         keys = [of_type([each[i] for each in tuples], kind) for i, kind in enumerate(release.rows.kinds)]
-    return table_of(dict(zip(asked.by, keys, strict=True)), _values(asked, noisy))
+    return table_of(dict(zip(asked.names, keys, strict=True)), _values(asked, noisy))
 
 
 def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
@@ -529,15 +636,17 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
 
     asked, mechanism, request = release.asked, release.asked.mechanism, release.request
     first = noisy.slice(0, ROWS)
-    every_combination = "The rows are all combinations of the public keys."
-    unit = asked.given["unit"]
+    every_combination = "The rows are all combinations of the public keys." if asked.by else "The row is the total."
+    unit = asked.unit
     notes = [
         f"What one {unit} has beyond the bounds was left out at random, so numbers are too low where one {unit} has much."
     ]
+    if "unit" not in asked.given:
+        notes = ["Each row is taken for another unit. Whoever released it says so; nothing has checked it."]
     return Facts(
         request.target.name, noisy.num_rows, [_column(asked, first, noisy[asked.column].to_numpy(), about)],
         mechanism.guarantee, about,
-        labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in asked.by],
+        labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in asked.names],
         rows_are=every_combination if asked.cells else "The rows are the keys whose noisy number reached the threshold.",
         title=request.report_title or "", balance=release.payer.balance([mechanism]), notes=notes,
     )  # fmt: skip

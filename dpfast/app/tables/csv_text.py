@@ -166,9 +166,12 @@ class Records:
         """Return the fields of one column as int64, or as uint64 if they need it."""
         return numbers.counts(self.column(place), self._where(place), self.style, missing)
 
-    def reals(self, place: int) -> RealArray:
-        """Return the fields of one column as `float` reads them; empty ones as NaN."""
-        return numbers.reals(self.column(place), self._where(place), self.style)
+    def reals(self, place: int, text: pa.Array | None = None) -> RealArray:
+        """Return the fields of one column as `float` reads them; empty ones as NaN.
+
+        text: what is read in their place.
+        """
+        return numbers.reals(self.column(place) if text is None else text, self._where(place), self.style)
 
     def _where(self, place: int) -> str:
         return f"column {self.names[place]!r} of {self.what}"

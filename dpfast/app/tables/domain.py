@@ -36,6 +36,14 @@ class Domain(NamedTuple):
     where: list[str]
     file: Path | None = None
 
+    def with_text(self, text: str, where: str) -> Domain:
+        """With this key at the end, if it is none of them."""
+        return self if text in self.texts else self._replace(texts=[*self.texts, text], where=[*self.where, where])
+
+    def without(self, text: str) -> Domain:
+        kept = [i for i, each in enumerate(self.texts) if each != text]
+        return self._replace(texts=[self.texts[i] for i in kept], where=[self.where[i] for i in kept])
+
     def typed(self, column: str, kind: pa.DataType) -> pa.Array:
         """The keys as a column of this type holds them. Raises: ParameterError."""
         for text, where in zip(self.texts, self.where, strict=True):
@@ -61,6 +69,12 @@ class Domain(NamedTuple):
         if is_moment(kind):  # whose texts may differ, and it may not
             _refuse_equal(numbers(keys).to_pylist(), self.texts, self.where)
         return keys
+
+
+def cells_of(kind: pa.DataType) -> pa.DataType:
+    """That of the categories, where a column has these."""
+    kind = kind.value_type if kinds.is_dictionary(kind) else kind
+    return pa.string() if kinds.is_string_view(kind) else kind
 
 
 def numbers(keys: pa.Array) -> pa.Array:

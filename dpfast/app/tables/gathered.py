@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpfast.app.tables.domain import MOST, Domain, is_moment, numbers
-from dpfast.app.tables.rows import Rows
+from dpfast.app.tables.keys import UNKNOWN
+from dpfast.app.tables.rows import Batch, Rows
 from dpfast.errors import ParameterError
 
 
@@ -42,9 +43,19 @@ class Cells:
         inner = math.prod(self.shape[at + 1 :])
         return np.arange(self.size) // inner % self.shape[at]
 
-    def typed(self, kinds: Sequence[pa.DataType]) -> list[pa.Array]:
-        """The keys of each column, as columns of these types hold them. Raises: ParameterError."""
-        return [domain.typed(by, kind) for (by, domain), kind in zip(self._domains.items(), kinds, strict=True)]
+    def typed(self, held: Sequence[pa.DataType], kinds: Sequence[pa.DataType]) -> list[pa.Array]:
+        """The keys of each column. held: what it holds. kinds: its keys': texts, if one is UNKNOWN.
+
+        Raises: ParameterError.
+        """
+        found = []
+        for (by, domain), of_cells, of_keys in zip(self._domains.items(), held, kinds, strict=True):
+            if of_cells == of_keys:
+                found.append(domain.typed(by, of_cells))
+            else:
+                known = iter(domain.without(UNKNOWN).typed(by, of_cells).cast(of_keys).to_pylist())
+                found.append(pa.array([text if text == UNKNOWN else next(known) for text in domain.texts], of_keys))
+        return found
 
     def columns(self, typed: Sequence[pa.Array]) -> list[pa.Array]:
         """The keys of the cells."""
@@ -63,35 +74,36 @@ class Gathered:
         self._values: list[Any] = []
         self.read = 0
 
-    def add(self, batch: Mapping[str, pa.Array], domains: Sequence[pa.Array]) -> None:
-        columns = self._rows.columns
-        self.read += len(batch[columns.unit])
+    def add(self, batch: Batch, domains: Sequence[pa.Array]) -> None:
+        self.read += batch.rows
+        keys, units, values = batch.keys, batch.units, batch.values
         if self._cells is not None:
-            at = np.zeros(len(batch[columns.unit]), np.int64)
-            inside = np.ones(at.size, bool)
-            for name, domain in zip(columns.by, domains, strict=True):
-                found = pc.index_in(batch[name], value_set=domain).fill_null(-1).to_numpy()
+            at, inside = np.zeros(batch.rows, np.int64), np.ones(batch.rows, bool)
+            for column, domain in zip(keys, domains, strict=True):
+                found = pc.index_in(column, value_set=domain).fill_null(-1).to_numpy()
                 inside &= found >= 0
                 at = at * len(domain) + found
-            batch = {name: column.filter(pa.array(inside)) for name, column in batch.items()}
+            kept = pa.array(inside)
+            units, values = (None if each is None else each.filter(kept) for each in (units, values))
             self._places.append(at[inside].astype(np.int32))
         else:
-            for name, found in zip(columns.by, self._keys, strict=True):
-                _add(found, _compact(batch[name]))
-        _add(self._units, _compact(batch[columns.unit]))
-        if columns.value is not None:
-            values = batch[columns.value]
+            for parts, column in zip(self._keys, keys, strict=True):
+                _add(parts, _compact(column))
+        if units is not None:
+            _add(self._units, _compact(units))
+        if values is not None:
             self._values.append((values.cast(pa.float64(), safe=False) if self._as_reals else values).to_numpy())
 
     def taken(self) -> tuple[Any, Any, Any]:
-        """The keys, the units, and the values or None, of all rows. No row is held then."""
+        """The keys, and the units and the values or None, of all rows. No row is held then."""
+        columns = self._rows.columns
         if self._cells is not None:
             keys: Any = _joined(self._places)
         else:
             found = tuple(map(_joined, self._keys))
             keys = found if len(found) > 1 else found[0]
-        values = None if self._rows.columns.value is None else _joined(self._values, np.float64)
-        return keys, _joined(self._units), values
+        values = None if columns.value is None else _joined(self._values, np.float64)
+        return keys, None if columns.unit is None else _joined(self._units), values
 
 
 def _compact(cells: pa.Array) -> pa.Array:

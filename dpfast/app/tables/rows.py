@@ -8,7 +8,7 @@ its unit or its value is empty or null. Messages name files, columns and types, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -19,14 +19,15 @@ import pyarrow.types as kinds
 
 from dpfast.app.tables.arrow_reader import ArrowFile
 from dpfast.app.tables.csv_text import CsvText, Records
-from dpfast.app.tables.domain import HELD, is_moment, is_text, numbers
+from dpfast.app.tables.domain import cells_of, is_moment, is_text, numbers
 from dpfast.app.tables.held import NO_MEMORY, check_width
+from dpfast.app.tables.keys import UNKNOWN, Bins, Key
 from dpfast.app.tables.readers import JsonLines, Parquet, ParquetFolder
 from dpfast.app.tables.source import cells_decide
 from dpfast.app.tables.streams import PIPE, Form, form, states
 from dpfast.app.tables.text_format import TextFormat
 from dpfast.errors import DpfastError, FileError, ParameterError, UnusableValuesError
-from dpfast.noise.release.arrays import INT64_ENDS
+from dpfast.noise.release.arrays import INT64_ENDS, RealArray
 
 BATCH = 1 << 17  # rows at a time
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, in days from 1970
@@ -36,27 +37,50 @@ TABLES = ("JSON lines", "Parquet", "Arrow")
 
 
 class Columns(NamedTuple):
-    """The names of the columns that are read. value: what is summed, or None."""
+    """Which columns are read. value: what is summed, or None. unit: or None, if each row is one.
 
-    by: tuple[str, ...]
-    unit: str
+    strip: leave out spaces around texts. null: texts of cells that are missing. unknown: a row
+    without a key has the key UNKNOWN.
+    """
+
+    by: tuple[Key, ...]
+    unit: str | None
     value: str | None
+    strip: bool = False
+    null: tuple[str, ...] = ()
+    unknown: bool = False
 
     @property
     def asked(self) -> list[tuple[str, str]]:
         """Each with the option that names it."""
-        found = [*(("--by", name) for name in self.by), ("--unit", self.unit)]
+        found = [("--by", key.column) for key in self.by]
+        found += [("--unit", self.unit)] if self.unit is not None else []
         return found + ([("--sum", self.value)] if self.value is not None else [])
 
     @property
     def names(self) -> list[str]:
-        return [name for _, name in self.asked]
+        return list(dict.fromkeys(name for _, name in self.asked))
+
+    @property
+    def numbers(self) -> list[str]:
+        """Those that are read as numbers."""
+        found = [key.column for key in self.by if isinstance(key.made, Bins)]
+        return found + ([self.value] if self.value is not None else [])
+
+
+class Batch(NamedTuple):
+    """Rows that have all that is asked for. rows: how many. keys: a column for each of --by."""
+
+    rows: int
+    keys: list[pa.Array]
+    units: pa.Array | None
+    values: pa.Array | None
 
 
 class Rows:
     """Files of rows that are open, with checked columns.
 
-    format: theirs. kinds: the types of the keys.
+    format: theirs. kinds: the types of the keys. held: those that the columns of keys hold.
     """
 
     def __init__(self, path: Path, columns: Columns, style: TextFormat | None = None, given: str | None = None) -> None:
@@ -82,8 +106,9 @@ class Rows:
                     fields = f"{len(text.names)} field{'s' * (len(text.names) > 1)}{hint}"
                     _places(text.names, columns, f"the header of {text.what} has {fields}")
                 self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
+                self.held = self.kinds
                 return
-            self._tables = _opened(path, files, forms, style or TextFormat(), columns.value)
+            self._tables = _opened(path, files, forms, style or TextFormat(), columns.numbers)
             with cells_decide(self.format):
                 for table in self._tables:
                     check_width(path, len(table.schema))
@@ -93,28 +118,45 @@ class Rows:
     def _check_schema(self, schema: pa.Schema) -> None:
         columns = self.columns
         _places(schema.names, columns, f"there are {', '.join(map(repr, schema.names)) or 'none'}")
-        self.kinds = [_kind_of_key(schema.field(name)) for name in columns.by]
-        _check_unit(schema.field(columns.unit))
+        self.held = [key.kind("--by", schema.field(key.column)) for key in columns.by]
+        self.kinds = [pa.string()] * len(self.held) if columns.unknown else self.held
+        if columns.unit is not None:
+            _check_unit(schema.field(columns.unit))
         if columns.value is not None:
             _check_value(schema.field(columns.value))
 
-    def batches(self) -> Iterator[dict[str, pa.Array]]:
-        """The columns by name, in batches: keys and units with nulls where a cell is empty.
+    def batches(self) -> Iterator[Batch]:
+        """All rows that have a key, a unit and a value, in batches.
 
         Raises: FileError (a change of the files is said before what else it may have led to),
             UnusableValuesError.
         """
         try:
             with _reading(self.path):
-                for cells in self._of_texts() if self._texts else self._of_tables():
-                    there = [pc.is_valid(cells[name]) for name in self.columns.names]
-                    kept = there[0]
-                    for each in there[1:]:
-                        kept = pc.and_(kept, each)
-                    yield cells if pc.all(kept).as_py() else {name: cell.filter(kept) for name, cell in cells.items()}
+                for rows, cells in self._of_texts() if self._texts else self._of_tables():
+                    yield self._whole_rows(rows, cells)
         except DpfastError:
             self.must_be_the_same()
             raise
+
+    def _whole_rows(self, rows: int, cells: Mapping[tuple[str, bool], pa.Array]) -> Batch:
+        columns = self.columns
+        found = [self._keys(key, kind, cells) for key, kind in zip(columns.by, self.kinds, strict=True)]
+        found += [] if columns.unit is None else [cells[columns.unit, False]]
+        found += [] if columns.value is None else [cells[columns.value, True]]
+        kept = pa.repeat(True, rows)
+        for each in found:
+            kept = pc.and_(kept, pc.is_valid(each))
+        if not pc.all(kept).as_py():
+            found = [each.filter(kept) for each in found]
+        values = found.pop() if columns.value is not None else None
+        units = found.pop() if columns.unit is not None else None
+        return Batch(pc.sum(kept).as_py() or 0, found, units, values)
+
+    def _keys(self, key: Key, kind: pa.DataType, cells: Mapping[tuple[str, bool], pa.Array]) -> pa.Array:
+        column = cells[key.column, isinstance(key.made, Bins)]
+        found = key.keys(column, f"column {key.column!r:.80} of {self.name}")
+        return pc.if_else(pc.is_null(column), UNKNOWN, found.cast(kind)) if self.columns.unknown else found
 
     def must_be_the_same(self) -> None:
         """Raises: FileError (a file that was written, or replaced, since it was opened)."""
@@ -123,38 +165,63 @@ class Rows:
                 return
         raise FileError(f"{self.path} has changed while it was read: nothing was charged, and OUT was not written")
 
-    def _of_texts(self) -> Iterator[dict[str, pa.Array]]:
+    def _of_texts(self) -> Iterator[tuple[int, dict[tuple[str, bool], pa.Array]]]:
+        """How many rows, and columns, null where a cell is missing: by name, and if as numbers."""
+        columns = self.columns
+        texts = {key.column for key in columns.by if not isinstance(key.made, Bins)} | {columns.unit} - {None}
         for text in self._texts:
             for records in text.records():
                 cells = {}
-                for name in self.columns.names:
+                for name in columns.names:
                     place = text.names.index(name)
-                    if name == self.columns.value:
-                        cells[name] = _number(pa.array(records.reals(place)))
-                    else:
-                        cells[name] = _filled(_decoded(records, place, name))
-                yield cells
+                    if name in columns.numbers:
+                        cells[name, True] = _number(pa.array(self._reals(records, place, name)))
+                    if name in texts:
+                        cells[name, False] = self._filled(_decoded(records, place, name))
+                yield len(records.spans), cells
 
-    def _of_tables(self) -> Iterator[dict[str, pa.Array]]:
-        names = self.columns.names
+    def _reals(self, records: Records, place: int, name: str) -> RealArray:
+        if not self.columns.null:
+            return records.reals(place)
+        return records.reals(place, self._filled(_decoded(records, place, name)).fill_null(""))
+
+    def _of_tables(self) -> Iterator[tuple[int, dict[tuple[str, bool], pa.Array]]]:
+        names, wanted = self.columns.names, self.columns.numbers
         for table in self._tables:
-            for batch, _ in table.batches(BATCH, names):
-                yield {
-                    name: _number(batch[name]) if name == self.columns.value else _filled(_plain(batch[name]))
-                    for name in names
-                }
+            for batch, _ in table.batches(BATCH, names or table.schema.names[:1]):
+                plain = {name: self._filled(_plain(batch[name])) for name in names}
+                numbers = {(name, True): _number(plain[name]) for name in wanted}
+                yield batch.num_rows, {**{(name, False): cells for name, cells in plain.items()}, **numbers}
+
+    def _filled(self, cells: pa.Array) -> pa.Array:
+        """With nulls in place of empty and missing cells, and of moments that no text can write."""
+        columns = self.columns
+        if columns.strip and is_text(cells.type):
+            cells = pc.utf8_trim_whitespace(cells)
+        if len(missing := _as_cells(columns.null, cells.type)):
+            cells = pc.if_else(pc.is_in(cells, value_set=missing), None, cells)
+        return _filled(cells)
+
+
+def _as_cells(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
+    """Those texts that a column of this type can hold."""
+    found = []
+    for text in texts:
+        with suppress(pa.ArrowInvalid):
+            found.append(pa.array([text]).cast(kind))
+    return pa.concat_arrays(found) if found else pa.array([], kind)
 
 
 Table: TypeAlias = JsonLines | ArrowFile | Parquet | ParquetFolder
 
 
 def _opened(
-    path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat, value: str | None
+    path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat, numbers: Sequence[str]
 ) -> Sequence[Table]:
     """The tables of a path, of one format: each has a schema, and batches of its columns."""
     if forms[0].format == "JSON lines":  # whose values are doubles, as those of a CSV: no row decides for others
-        numbers = {} if value is None else {value: pa.float64()}
-        return [JsonLines(file, of, style, numbers) for file, of in zip(files, forms, strict=True)]
+        read_as = dict.fromkeys(numbers, pa.float64())
+        return [JsonLines(file, of, style, read_as) for file, of in zip(files, forms, strict=True)]
     if path == PIPE:
         raise ParameterError(f"ROWS must be a file: {forms[0].format} is not read from its begin to its end, as - is")
     if forms[0].format == "Arrow":
@@ -224,31 +291,12 @@ def _refuse_doubled(names: Sequence[str], columns: Columns) -> None:
 def _refuse_other_kinds(path: Path, schemas: Sequence[pa.Schema], columns: Columns) -> None:
     """Raises: ParameterError (a column holds one kind in a file, and another in the next)."""
     for option, name in columns.asked:
-        if option != "--sum" and len({_value_kind(schema.field(name).type) for schema in schemas}) > 1:
+        if name not in columns.numbers and len({cells_of(schema.field(name).type) for schema in schemas}) > 1:
             raise ParameterError(f"{option} {name!r:.80} must hold one kind of value in all files of {path}")
 
 
-def _value_kind(kind: pa.DataType) -> pa.DataType:
-    """That of the categories, where a column has these."""
-    kind = kind.value_type if kinds.is_dictionary(kind) else kind
-    return pa.string() if kinds.is_string_view(kind) else kind
-
-
-def _kind_of_key(field: pa.Field) -> pa.DataType:
-    kind = _value_kind(field.type)
-    if not (is_text(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or is_moment(kind)):
-        raise ParameterError(f"--by {field.name!r:.80} must be a column of {HELD}, and holds {field.type}")
-    try:
-        pa.nulls(1, kind).cast(pa.string())
-    except pa.ArrowInvalid:
-        raise ParameterError(
-            f"--by {field.name!r:.80} must be a column of times in a zone that is known, and holds {field.type}"
-        ) from None
-    return kind
-
-
 def _check_unit(field: pa.Field) -> None:
-    kind = _value_kind(field.type)
+    kind = cells_of(field.type)
     if not (is_text(kind) or kinds.is_integer(kind)):
         hint = ": write it as whole numbers first" if kinds.is_floating(kind) else ""
         raise ParameterError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
@@ -49,9 +50,22 @@ if TYPE_CHECKING:
 LONG = 1 << 10  # rows that one unit has in one partition: a sort of these is worth a call
 OUTSIDE = ("drop", "refuse")
 CAPS = "max_partitions", "max_per_partition", "max_contributions"
+ROW_IS = "each row, as whoever counted says: nothing checks it"
 CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
 SAME = "parts must be counted in one way, under one release key, from units of which each is in one part"
 OTHER_KEYS = f"{SAME}; these differ: keys, or the domain"
+
+
+class EachRow(Enum):
+    """In place of unit_ids: each row is another unit, as the caller says. Nothing can check it."""
+
+    EACH_ROW = "row"
+
+    def __repr__(self) -> str:
+        return f"dpfast.{self.name}"
+
+
+EACH_ROW = EachRow.EACH_ROW
 
 
 class Caps(NamedTuple):
@@ -78,6 +92,17 @@ class Bounds(NamedTuple):
     granularity: Real | None = None
     adjacency: str = "add-remove"
     unit: str = "person"
+
+    def of_each_row(self) -> Self:
+        """The same where each row is another unit. Raises: ParameterError."""
+        for name, cap in zip(CAPS, self[:3], strict=True):
+            if cap is not None and whole(name, cap, 1) != 1:
+                raise ParameterError(
+                    f"{name} must be left out where each row is a unit, for a row is in one partition once, got {shown(cap)}"
+                )
+        if self.unit != EACH_ROW.value:
+            raise ParameterError(f"unit must be left out where each row is a unit, got {shown(self.unit)}")
+        return self._replace(max_partitions=1, max_per_partition=1, max_contributions=None)
 
     def checked(self, *, summed: bool) -> tuple[Caps, Grid | None]:
         """The caps, and the ends of what is summed. Raises: DTypeError, ParameterError."""
@@ -117,11 +142,13 @@ class Terms(NamedTuple):
     """What decides a unit's part of the counts, beside its rows and the keys that are counted.
 
     bounds: of values, or None of counts. key: the id of the release key, or None of a fresh one.
+    each_row: whether the caller calls each row a unit.
     """
 
     caps: Caps
     bounds: Grid | None
     key: str | None
+    each_row: bool = False
 
 
 class Rows(Origin):
@@ -138,6 +165,8 @@ class Rows(Origin):
             found["domain"] = json.dumps(self.keys.tolist(), ensure_ascii=False)
         if self.terms is None:
             return found
+        if self.terms.each_row:
+            found["unit_is"] = ROW_IS
         if self.terms.key is None:  # a later try would choose anew, and tell of caps
             raise ParameterError("key must be that of the choice of rows, too: bounded_histogram(…, key=key)")
         caps, bounds = zip(CAPS, self.terms.caps, strict=True), self.terms.bounds
@@ -359,7 +388,7 @@ def bounded_histogram(
     granularity: Real | None = None,
     outside: Literal["drop", "refuse"] = "drop",
     adjacency: str = "add-remove",
-    unit: str = "person",
+    unit: str | None = None,
     key: ReleaseKey | Chooser | None = None,
 ) -> BoundedHistogram:
     """Count rows by key, or sum their values, with bounded contributions.
@@ -389,7 +418,7 @@ def bounded_histogram(
         half to even, and sums are counted in these steps. Integers have 1.
     outside: rows with a key outside the domain are dropped ("drop"), or refused ("refuse"). A
         refusal reveals that there is such a row.
-    adjacency, unit: those of the sensitivity returned.
+    adjacency, unit: those of the sensitivity returned; unit is "person" by default.
     key: a release key, or its chooser(), for an equal choice again; otherwise a fresh key.
 
     The keys of the domain are the partitions. A unit keeps max_partitions of them, those whose tag
@@ -433,7 +462,11 @@ def bounded_histogram(
     (Fraction(2, 1), (2,))
     """
     caps = max_partitions, max_per_partition, max_contributions
-    of = Bounds(*caps, lower, upper, granularity, adjacency, unit)
+    each_row = unit_ids is EACH_ROW
+    usual = EACH_ROW.value if each_row else "person"
+    of = Bounds(*caps, lower, upper, granularity, adjacency, usual if unit is None else unit)
+    if each_row:
+        of = of.of_each_row()
     bounded, bounds = of.checked(summed=values is not None)
     if not isinstance(outside, str) or outside not in OUTSIDE:
         raise ParameterError(f"outside must be 'drop' or 'refuse', got {shown(outside)}")
@@ -444,10 +477,10 @@ def bounded_histogram(
     known = None if domain is None else domain_keys(domain, keys)
     sensitivity = of.sensitivity(bounded, bounds, None if known is None else known.size)
     chooser = _chooser(key)
-    terms = Terms(bounded, bounds, None if key is None else chooser.id)
+    terms = Terms(bounded, bounds, None if key is None else chooser.id, each_row)
 
     rows_keys, single = key_columns(keys)
-    rows_ids = column("unit_ids", unit_ids)
+    rows_ids = column("unit_ids", np.arange(rows_keys[0].codes.size) if each_row else unit_ids)
     amounts = None if bounds is None else Amounts(values, bounds)
     if rows_keys[0].codes.size != rows_ids.codes.size:
         raise ParameterError("keys and unit_ids must be of equal length: one of each in a row")
