@@ -550,7 +550,10 @@ def test_what_is_wrong_is_refused_by_name(here, capsys, words, match) -> None:
             ["--epsilon", "1", "--delta", "1e-6", "--sum", "hours", "--clamp", "-1", "2"],
             "--clamp must not reach below 0",
         ),
-        (["--epsilon", "1", "--delta", "1e-6", "--domain", "a,b"], "give either '--domain'"),
+        (
+            ["--epsilon", "1", "--delta", "1e-6", "--domain", "a,b"],
+            "give either '--domain', the public keys, or '--threshold'",
+        ),
     ],
 )
 def test_what_is_wrong_of_a_threshold(here, capsys, words, match) -> None:

@@ -19,6 +19,7 @@ import pytest
 from people import QUIET, csv_of, people
 from table_files import store
 
+import dpfast
 from dpfast.app.tables.domain import Domain
 from dpfast.app.tables.keys import Bins, Calendar, Key
 from dpfast.errors import ParameterError, UnusableValuesError
@@ -344,6 +345,69 @@ def test_unknown_of_each_kind(here, kind, keys, texts, known) -> None:
 def test_a_key_that_is_called_unknown_is_listed_once() -> None:
     domain = Domain(["unknown", "a"], ["1", "2"])
     assert domain.with_text("unknown", "--unknown") is domain
+
+
+# ------------------------------------------------------------------ a listed column beside others
+
+NOISELESS = ["--threshold", "--delta", "1e-9", "--epsilon", str(2**40), "--quiet"]
+
+
+def test_rows_outside_a_listed_column_take_no_cap(here) -> None:
+    """They are left out before cells are chosen: else half of them would not be counted."""
+    units = [unit for unit in range(40) for _ in range(2)]
+    rows = csv_of({"town": ["a", "b"] * 40, "sex": ["f", "x"] * 40, "unit": units}, here.folder / "in.csv")
+    words = ["--by", "town", "--by", "sex", "--unit", "unit", "--max-partitions", "1", *NOISELESS]
+    assert counted(here, [*words, "--domain", "sex=f,m"], rows) == {"town": ["a"], "sex": ["f"], "count": [40]}
+    both = counted(here, words, rows)["count"]
+    assert len(both) == 2
+    assert sum(both) == 40
+
+
+def test_each_combination_passes_the_threshold_by_itself(here) -> None:
+    """Ten of each sex in a town are not twenty."""
+    rows = csv_of({"town": ["a"] * 20 + ["b"] * 60, "sex": ["f", "m"] * 40}, here.folder / "in.csv")
+    words = [
+        "--by",
+        "town",
+        "--by",
+        "sex",
+        "--unit-is-row",
+        "--threshold",
+        "--delta",
+        "1e-60",
+        "--epsilon",
+        "8",
+        "--quiet",
+    ]
+    for more in (["--domain", "sex=f,m"], []):
+        assert set(counted(here, [*words, *more], rows)["town"]) == {"b"}  # a is shown once in e^60 runs
+
+
+def test_a_listed_column_is_sealed(here, capsys) -> None:
+    key, ledger = here.folder / "k.key", here.folder / "l.db"
+    dpfast.KeyFile.create(key)
+    dpfast.Ledger(ledger, 2**41, delta=1e-3, unit="row", create=True)
+    words = [
+        "--by",
+        "city",
+        "--by",
+        "sex",
+        "--unit-is-row",
+        *NOISELESS,
+        "--ledger",
+        ledger,
+        "--key-file",
+        key,
+        "--label",
+        "x",
+    ]
+    assert here.run(*words, "--domain", "sex=f,x", usual=False) == 0
+    made = here.out.read_bytes()
+    for other in (["--domain", "sex=f,m"], [], ["--domain", "city=Oslo,Lima"]):
+        assert here.run(*words, *other, "--resume", "--force", usual=False) != 0
+        assert "--domain" in capsys.readouterr().err
+        assert here.out.read_bytes() == made
+    assert len(dpfast.Ledger(ledger).history()) == 1
 
 
 # ------------------------------------------------------------------ what is refused

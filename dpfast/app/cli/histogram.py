@@ -32,7 +32,7 @@ from dpfast.privacy.parameters import exact_real, power_of_two, shown
 
 if TYPE_CHECKING:
     from dpfast.app.tables.domain import Domain
-    from dpfast.app.tables.gathered import Cells
+    from dpfast.app.tables.gathered import Cells, Listed
     from dpfast.app.tables.keys import Key
     from dpfast.app.tables.rows import Rows
     from dpfast.app.tables.text_format import TextFormat
@@ -42,6 +42,7 @@ INTEGERS = {name: each for name, each in MECHANISMS.items() if not each.real}
 FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
 STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
 USUAL = Fraction(19, 20)
+EITHER = "give either '--domain', the public keys, or '--threshold', if those of a column are not listed"
 
 EXAMPLES = """\b
 Examples:
@@ -105,7 +106,8 @@ def _law_options(command: Any) -> Any:
     "domains",
     multiple=True,
     metavar="[NAME=]KEYS",
-    help="The public keys of a column: a file with one a line, or A,B,C, or 1..12. NAME if there are several columns.",
+    help="The public keys of a column: a file with one a line, or A,B,C, or 1..12. NAME if there are several columns. "
+    "Beside --threshold, of some of them: other rows are left out.",
 )
 @click.option(
     "--bins",
@@ -116,7 +118,7 @@ def _law_options(command: Any) -> Any:
 @click.option("--strip", is_flag=True, help="Leave out spaces at the ends of texts.")
 @click.option("--null", multiple=True, metavar="TEXT", help="Such a cell is missing, in each column; repeat it.")
 @click.option("--unknown", is_flag=True, help="Rows without a key are counted, too, under the key unknown.")
-@click.option("--threshold", is_flag=True, help="Instead of --domain: show the keys whose noisy count is high.")
+@click.option("--threshold", is_flag=True, help="Show the keys that no --domain lists, where their noisy count is high.")
 @click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows.")
 @click.option(
     "--clamp",
@@ -179,11 +181,13 @@ def histogram(**options: Any) -> None:
 class Asked(NamedTuple):
     """What is asked for, checked as far as it can be before a row is read.
 
-    bounds: what bounds a unit. step: what a step of a sum is worth. cells: or None of --threshold.
+    bounds: what bounds a unit. step: what a step of a sum is worth. listed: keys that are public.
+    cells: these, if all are; None of --threshold.
     """
 
     given: Mapping[str, Any]
     by: tuple[Key, ...]
+    listed: Listed
     cells: Cells | None
     bounds: Bounds
     step: Fraction
@@ -198,7 +202,8 @@ class Asked(NamedTuple):
         by = _keys(given, names)
         _check(given, names, {key.column for key in by})
         request.check_payer()
-        cells, caps = _cells(given, by), {name: given[name] for name in CAPS if name in given}
+        listed, cells = _listed(given, by)
+        caps = {name: given[name] for name in CAPS if name in given}
         if not by:
             caps["max_partitions"] = 1
         if "summed" not in given and not caps.keys() & set(CAPS[1:]):
@@ -210,7 +215,7 @@ class Asked(NamedTuple):
             bounds = bounds._replace(unit=EACH_ROW.value).of_each_row()
         checked = bounds.checked(summed="summed" in given)
         sensitivity = bounds.sensitivity(*checked, None if cells is None else cells.size)
-        made = cls(given, by, cells, bounds, step, sensitivity, _mechanism(given, sensitivity))
+        made = cls(given, by, listed, cells, bounds, step, sensitivity, _mechanism(given, sensitivity))
         made.public_ends()
         return made
 
@@ -290,8 +295,8 @@ class Asked(NamedTuple):
         if self.bins:
             terms["--bins"] = json.dumps(self.bins, ensure_ascii=False)
         terms["--adjacency"] = self.bounds.adjacency
-        if self.cells is not None:
-            terms["--domain"] = json.dumps(self.cells.keys, ensure_ascii=False)
+        if self.cells is not None or self.listed.keys:
+            terms["--domain"] = json.dumps(self.listed.keys, ensure_ascii=False)
         if self.column == "sum":
             ends = ", ".join(str(exact_real("clamp", end)) for end in given["clamp"])
             terms |= {"--sum": given["summed"], "--clamp": ends, "--granularity": self.step}
@@ -407,8 +412,7 @@ def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
     of_keys = listed or threshold or given.keys() & {"max_partitions", "unknown"}
     alone = "'--domain', '--bins', '--threshold', '--unknown' and '--max-partitions' are of keys, and go with '--by'"
     yield not by and bool(of_keys), alone
-    either = "give either '--domain', the public keys, or '--threshold', if none are listed"
-    yield by and ((not listed and not threshold) or ("domains" in given and threshold)), either
+    yield by and not listed and not threshold, EITHER
     ends = "'--sum' and '--clamp' must be given together: the public ends of what is added up"
     yield ("summed" in given) != ("clamp" in given), ends
     yield "granularity" in given and "summed" not in given, "'--granularity' is of sums, and goes with '--sum' alone"
@@ -435,14 +439,12 @@ def _ruled(given: Mapping[str, Any], by: Sequence[str], columns: set[str]) -> It
     yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
 
 
-def _cells(given: Mapping[str, Any], keys: Sequence[Key]) -> Cells | None:
-    """The public cells, or None of --threshold. Raises: FileError, ParameterError."""
+def _listed(given: Mapping[str, Any], keys: Sequence[Key]) -> tuple[Listed, Cells | None]:
+    """The public keys, and the cells of which they are all. Raises: FileError, ParameterError."""
     from dpfast.app.tables.domain import domain_of
-    from dpfast.app.tables.gathered import Cells
+    from dpfast.app.tables.gathered import Cells, Listed
     from dpfast.app.tables.keys import UNKNOWN, Bins
 
-    if "threshold" in given:
-        return None
     by, made = [key.name for key in keys], {key.name: key.made for key in keys}
     found: dict[str, Domain] = {
         key.name: key.made.listed(f"--bins {key.name}") for key in keys if isinstance(key.made, Bins)
@@ -460,12 +462,17 @@ def _cells(given: Mapping[str, Any], keys: Sequence[Key]) -> Cells | None:
         listed = text.removeprefix(f"{name}=") if named else text
         option = f"--domain {name}".strip()
         found[name] = domain_of(listed, option) if how is None else how.domain(listed, option)
-    for name in by:
-        if name not in found:
-            raise ParameterError(f"--domain must be given for each column, and there is none for {name!r:.80}")
     if "unknown" in given:
         found = {name: domain.with_text(UNKNOWN, "--unknown") for name, domain in found.items()}
-    return Cells({name: found[name] for name in by})
+    lacking = [name for name in by if name not in found]
+    if "threshold" in given:
+        if by and not lacking:
+            raise click.UsageError(EITHER)
+        return Listed(found), None
+    if lacking:
+        raise ParameterError(f"--domain must be given for each column, and there is none for {lacking[0]!r:.80}")
+    cells = Cells({name: found[name] for name in by})
+    return cells, cells
 
 
 def _ends(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
@@ -542,7 +549,7 @@ def _run(request: Request, asked: Asked) -> None:
     from dpfast.app.tables import cells as table
     from dpfast.app.tables.streams import PIPE
 
-    request.check_files("ROWS", asked.cells.files if asked.cells else {})
+    request.check_files("ROWS", asked.listed.files)
     payer = _paying(request, asked)
     if request.found == "compare" and not is_file(request.target):
         raise ParameterError(f"OUT must be the file of a release, got {request.target}")
@@ -570,7 +577,7 @@ def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
     columns = Columns(asked.by, asked.given.get("unit"), asked.given.get("summed"), **asked.rules)
     rows = Rows(request.source, columns, request.style, request.form)
     with cells_decide(rows.format):
-        typed = asked.cells.typed(rows.held, rows.kinds) if asked.cells else []
+        typed = asked.listed.typed(rows)
     payer.call(rows.name, asked.title)
     return Release(request, asked, payer, rows, typed)
 

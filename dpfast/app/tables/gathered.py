@@ -18,16 +18,11 @@ from dpfast.app.tables.rows import Batch, Rows
 from dpfast.errors import ParameterError
 
 
-class Cells:
-    """The cells of a table: all combinations of the keys, the last column running fastest."""
+class Listed:
+    """The public keys of columns that have a domain; all, or some beside a threshold."""
 
     def __init__(self, domains: Mapping[str, Domain]) -> None:
-        """Raises: ParameterError (too many)."""
         self._domains = dict(domains)
-        self.shape = tuple(len(domain.texts) for domain in domains.values())
-        self.size = math.prod(self.shape)
-        if self.size > MOST:
-            raise ParameterError(f"--domain must be of at most {MOST:,} cells in all, got {self.size:,}")
 
     @property
     def keys(self) -> dict[str, list[str]]:
@@ -39,23 +34,34 @@ class Cells:
         """Those that list keys, by the option that names them."""
         return {f"the file of --domain {by}": domain.file for by, domain in self._domains.items()}
 
+    def typed(self, rows: Rows) -> list[pa.Array | None]:
+        """The keys of each column as these rows have them, or None. Raises: ParameterError."""
+        found: list[pa.Array | None] = []
+        for key, held, kind in zip(rows.columns.by, rows.held, rows.kinds, strict=True):
+            if (domain := self._domains.get(key.name)) is None:
+                found.append(None)
+            elif held == kind:
+                found.append(domain.typed(key.name, held))
+            else:  # texts, for one of them is UNKNOWN
+                known = iter(domain.without(UNKNOWN).typed(key.name, held).cast(kind).to_pylist())
+                found.append(pa.array([text if text == UNKNOWN else next(known) for text in domain.texts], kind))
+        return found
+
+
+class Cells(Listed):
+    """The cells of a table: all combinations of the keys, the last column running fastest."""
+
+    def __init__(self, domains: Mapping[str, Domain]) -> None:
+        """Raises: ParameterError (too many)."""
+        super().__init__(domains)
+        self.shape = tuple(len(domain.texts) for domain in domains.values())
+        self.size = math.prod(self.shape)
+        if self.size > MOST:
+            raise ParameterError(f"--domain must be of at most {MOST:,} cells in all, got {self.size:,}")
+
     def _places(self, at: int) -> Any:
         inner = math.prod(self.shape[at + 1 :])
         return np.arange(self.size) // inner % self.shape[at]
-
-    def typed(self, held: Sequence[pa.DataType], kinds: Sequence[pa.DataType]) -> list[pa.Array]:
-        """The keys of each column. held: what it holds. kinds: its keys': texts, if one is UNKNOWN.
-
-        Raises: ParameterError.
-        """
-        found = []
-        for (by, domain), of_cells, of_keys in zip(self._domains.items(), held, kinds, strict=True):
-            if of_cells == of_keys:
-                found.append(domain.typed(by, of_cells))
-            else:
-                known = iter(domain.without(UNKNOWN).typed(by, of_cells).cast(of_keys).to_pylist())
-                found.append(pa.array([text if text == UNKNOWN else next(known) for text in domain.texts], of_keys))
-        return found
 
     def columns(self, typed: Sequence[pa.Array]) -> list[pa.Array]:
         """The keys of the cells."""
@@ -63,7 +69,7 @@ class Cells:
 
 
 class Gathered:
-    """The rows of the cells, or without cells all rows, as bounded_histogram takes them."""
+    """The rows whose keys are in their domains, as bounded_histogram takes them."""
 
     def __init__(self, rows: Rows, cells: Cells | None, *, as_reals: bool) -> None:
         """as_reals: whether values that are whole numbers become float64."""
@@ -74,25 +80,26 @@ class Gathered:
         self._values: list[Any] = []
         self.read = 0
 
-    def add(self, batch: Batch, domains: Sequence[pa.Array]) -> None:
+    def add(self, batch: Batch, domains: Sequence[pa.Array | None]) -> None:
         self.read += batch.rows
         keys, units, values = batch.keys, batch.units, batch.values
-        if self._cells is not None:
-            at, inside = np.zeros(batch.rows, np.int64), np.ones(batch.rows, bool)
-            for column, domain in zip(keys, domains, strict=True):
+        at, inside = np.zeros(batch.rows, np.int64), np.ones(batch.rows, bool)
+        for column, domain in zip(keys, domains, strict=True):
+            if domain is not None:
                 found = pc.index_in(column, value_set=domain).fill_null(-1).to_numpy()
                 inside &= found >= 0
                 at = at * len(domain) + found
-            kept = pa.array(inside)
-            units, values = (None if each is None else each.filter(kept) for each in (units, values))
+        kept = pa.array(inside)
+        if self._cells is not None:
             self._places.append(at[inside].astype(np.int32))
         else:
             for parts, column in zip(self._keys, keys, strict=True):
-                _add(parts, _compact(column))
+                _add(parts, _compact(column.filter(kept)))
         if units is not None:
-            _add(self._units, _compact(units))
+            _add(self._units, _compact(units.filter(kept)))
         if values is not None:
-            self._values.append((values.cast(pa.float64(), safe=False) if self._as_reals else values).to_numpy())
+            held = values.filter(kept)
+            self._values.append((held.cast(pa.float64(), safe=False) if self._as_reals else held).to_numpy())
 
     def taken(self) -> tuple[Any, Any, Any]:
         """The keys, and the units and the values or None, of all rows. No row is held then."""

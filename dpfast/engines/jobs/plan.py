@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from dpfast.counts.records.bounded_histogram import EACH_ROW, Bounds, bounded_histogram
+from dpfast.counts.records.bounded_histogram import Bounds, EachRow, bounded_histogram
 from dpfast.engines.jobs.keys import form, ipc, keys_of, sorted_domain, type_of
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.release.blocks import BLOCK
@@ -107,7 +107,7 @@ def plan(
     schema: pa.Schema,
     key: ReleaseKey,
     *,
-    unit_column: str,
+    unit_column: str | EachRow,
     by: str | Sequence[str],
     domain: Any,
     buckets: int,
@@ -119,7 +119,7 @@ def plan(
 
     Raises: DTypeError, ParameterError: all that is wrong whatever the rows are.
     """
-    if unit_column is EACH_ROW:
+    if isinstance(unit_column, EachRow):
         raise ParameterError("unit must name a column: an engine may be handed a row twice, so no row is a unit there")
     names, types = keys_in(schema, by, unit_column, *([] if values is None else [values]))
     type_of(unit_column, schema.field(unit_column).type)
