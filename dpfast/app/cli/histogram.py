@@ -118,7 +118,9 @@ def _law_options(command: Any) -> Any:
 @click.option("--strip", is_flag=True, help="Leave out spaces at the ends of texts.")
 @click.option("--null", multiple=True, metavar="TEXT", help="Such a cell is missing, in each column; repeat it.")
 @click.option("--unknown", is_flag=True, help="Rows without a key are counted, too, under the key unknown.")
-@click.option("--threshold", is_flag=True, help="Show the keys that no --domain lists, where their noisy count is high.")
+@click.option(
+    "--threshold", is_flag=True, help="Show the keys that no --domain lists, where their noisy count is high."
+)
 @click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows.")
 @click.option(
     "--clamp",
