@@ -40,12 +40,15 @@ ROWS = visits.visits()
 def client() -> Iterator[Any]:
     """Two workers, a process each, which find the tests' modules and log all that they can."""
     from dask import config
+    from distributed.utils import get_mp_context
 
     patience = {"distributed.deploy.lost-worker-timeout": "600s", "distributed.comm.timeouts.connect": "600s"}
     forked = {"distributed.worker.multiprocessing-method": "forkserver"}  # workers come and go, and load nothing anew
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["distributed", "visits"])
+    there = Path(__file__).parent, TESTS, TESTS.parent
     with pytest.MonkeyPatch.context() as patched, config.set(patience | forked):
-        patched.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]))
+        get_mp_context()  # it sets what the server loads, once, and would do so after us
+        multiprocessing.get_context("forkserver").set_forkserver_preload(["distributed", __name__])
+        patched.setenv("PYTHONPATH", os.pathsep.join([*map(str, there), os.environ.get("PYTHONPATH", "")]))
         patched.setenv("DASK_LOGGING__DISTRIBUTED", "debug")
         log = logging.getLogger("distributed")
         before = log.level
