@@ -229,6 +229,26 @@ class Bits:
         return bytes(ffi.buffer(self._bits))
 
 
+_PLANTED = np.dtype(
+    [("digits", np.uint64, 4), ("offset", np.float64), ("negative", np.int32), ("sine", np.int32)]
+)  # a dpf_planted (csrc/dpf_abi.h)
+
+
+def _put(digits: np.ndarray[Any, Any], numbers: Sequence[int]) -> None:
+    """Numbers of 128 bits, the upper 64 first."""
+    digits[:, 0] = np.array([number >> 64 for number in numbers], np.uint64)
+    digits[:, 1] = np.array([number % 2**64 for number in numbers], np.uint64)
+
+
+def _signed(pairs: np.ndarray[Any, Any]) -> list[int]:
+    """Signed numbers of 128 bits, the lower 64 first."""
+    low, high = pairs.T
+    found: list[int] = low.tolist()
+    for i in np.flatnonzero(high != low >> 63).tolist():
+        found[i] = (int(high[i]) << 64) + found[i] % 2**64
+    return found
+
+
 class Plan:
     """The C record of one law with its parameters, as csrc/plan.c makes it."""
 
@@ -282,11 +302,13 @@ class Plan:
         how, chosen = ffi.new(_RELEASE), best_isa() if isa is None else isa
         how.plan, how.key, how.isa = self._plan, ffi.cast("uint8_t *", key.address), chosen
         how.kind, how.limbs, how.constant_work = lib.DPF_NOISE, 2, constant_work
-        draws, offsets = ffi.new("int64_t[]", 2 * n), ffi.new("double[]", list(offset or [0.0] * n))
-        if lib.dpf_add(how, start, n, offsets, draws) < 0:
+        draws, offsets = np.zeros((n, 2), np.int64), np.array(offset or [0.0] * n, np.float64)
+        if lib.dpf_add(how, start, n, ffi.from_buffer(offsets), ffi.from_buffer(draws)) < 0:
             refuse(lib.DPF_OPEN)
-        found = [(draws[2 * i + 1] << 64) + draws[2 * i] % 2**64 for i in range(n)]
-        return [None if draw < -(2**126) else draw for draw in found]
+        found: list[int | None] = [*_signed(draws)]
+        for i in np.flatnonzero(draws[:, 1] < -(2**62)).tolist():
+            found[i] = None
+        return found
 
     def tier(
         self,
@@ -305,20 +327,19 @@ class Plan:
         prefixes: `bits` digits of U each; for the Gaussian all 128 of the radius, with the angles'.
         """
         n = len(prefixes)
-        planted = ffi.new("dpf_planted[]", n)
-        for i, prefix in enumerate(prefixes):
-            aligned = prefix << (128 - bits)
-            upper, lower = (prefix, 0) if bits <= 64 else (aligned >> 64, aligned % 2**64)
-            angle = 0 if angles is None else angles[i]
-            planted[i] = ([upper, lower, angle >> 64, angle % 2**64], offset, negative, sine)
-        found, decided = ffi.new("dpf_u128[]", n), ffi.new("uint8_t[]", n)
+        planted, found, decided = np.zeros(n, _PLANTED), np.zeros((n, 2), np.int64), np.zeros(n, np.uint8)
+        digits = planted["digits"]
+        if bits <= 64:
+            digits[:, 0] = np.array(prefixes, np.uint64)
+        else:
+            _put(digits[:, :2], [prefix << (128 - bits) for prefix in prefixes])
+        if angles is not None:
+            _put(digits[:, 2:], angles)
+        planted["offset"], planted["negative"], planted["sine"] = offset, negative, sine
         chosen = best_isa() if isa is None else isa
-        lib.dpf_tier(chosen, self._plan, tier, bits, n, planted, found, decided)
-        signed = [(f.hi << 64) + f.lo for f in found]
-        return [
-            (value - 2**128 if value >= 2**127 else value) if sure else None
-            for value, sure in zip(signed, decided, strict=True)
-        ]
+        into = ffi.from_buffer("dpf_u128[]", found), ffi.from_buffer("uint8_t[]", decided)
+        lib.dpf_tier(chosen, self._plan, tier, bits, n, ffi.from_buffer("dpf_planted[]", planted), *into)
+        return [value if sure else None for value, sure in zip(_signed(found), decided.tolist(), strict=True)]
 
 
 class Release:
