@@ -42,9 +42,10 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
 
 
 _EACH = """
-import json, os, sys, warnings
+import gc, json, os, sys, warnings
 given = json.load(sys.stdin)
 exec(given["first"])
+gc.freeze()  # a fork that ends would look through all of it
 ends = []
 for folder, code in given["programs"].items():
     sys.stdout.flush()
@@ -79,8 +80,9 @@ def each(programs: dict[Path, str], first: str, *, strict: bool) -> list[subproc
 
 
 _WARM = """
-import json, os, sys, warnings
+import gc, json, os, sys, warnings
 exec(sys.argv[1])
+gc.freeze()  # a fork that ends would look through all of it
 for line in sys.stdin:
     code, folder, words, files = json.loads(line)
     with warnings.catch_warnings():
@@ -96,6 +98,18 @@ for number, name in enumerate([os.devnull, *files]):
     os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), number)
 sys.argv[1:] = words
 exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+"""
+
+
+# What the command line loads before it ends.
+COMMANDS = """
+    import contextlib, gzip, subprocess, tarfile, zoneinfo
+    import pyarrow.json, pyarrow.parquet
+    from dpfast.app.cli import commands, main
+    from dpfast.app.tables import drawn, files, first_rows, groups, in_blocks
+
+    with contextlib.suppress(ImportError):
+        import pandas  # pyarrow looks for it
 """
 
 

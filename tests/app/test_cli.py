@@ -10,7 +10,6 @@ import signal
 import struct
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
@@ -39,12 +38,20 @@ from command import (
     run,
     run_each,
 )
-from fresh import python
+from fresh import COMMANDS, Warm
 
 import dpfast
 from dpfast.app.cli import commands, main
 from dpfast.app.cli.options import MECHANISMS
 from dpfast.app.tables import array_file, arrow_file
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    processes = Warm(COMMANDS)
+    yield processes
+    processes.close()
+
 
 # privatize
 
@@ -255,7 +262,7 @@ def test_a_full_disk_is_one_line(tmp_path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_signal_leaves_no_lock_of_imports_held(name) -> None:
+def test_a_signal_leaves_no_lock_of_imports_held(warm, name) -> None:
     """Python's own code for imports is not safe from handlers that raise: other threads hung."""
     program = """
         import _imp, os, signal, sys
@@ -273,7 +280,9 @@ def test_a_signal_leaves_no_lock_of_imports_held(name) -> None:
             print(type(ended).__name__, ended, _imp.lock_held())
     """
     code = {"SIGTERM": 143, "SIGHUP": 129}.get(name)
-    told = python(program, name).splitlines()[-1]
+    ended = warm.run(program, name)
+    told = ended.stdout.splitlines()[-1]
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert told == (f"SystemExit {code} False" if code else "KeyboardInterrupt  False")
 
 
@@ -282,7 +291,7 @@ def test_a_signal_leaves_no_lock_of_imports_held(name) -> None:
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
 )
 @pytest.mark.parametrize("nameless", [True, False])
-def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, nameless) -> None:
+def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, warm, number, code, nameless) -> None:
     """If files need a name, SIGKILL may leave a private temporary one of noisy counts alone."""
     if nameless and not hasattr(os, "O_TMPFILE"):
         pytest.skip("files without a name are Linux's")
@@ -294,40 +303,35 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, n
         for number in (signal.SIGINT, signal.SIGHUP):  # which a shell may have had its children ignore
             signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
         from dpfast.app.tables import array_file, files
-        if sys.argv.pop(1) == "False":
+        nameless, number = sys.argv[1:3]
+        del sys.argv[1:3]
+        if nameless == "False":
             vars(os).pop("O_TMPFILE", None)
         array_file.ELEMENTS = 10_000
         pieces = files.NpySource.pieces
         def slow(self):
             for i, piece in enumerate(pieces(self)):
                 if i == 5:
-                    print("now", flush=True)
+                    os.kill(os.getpid(), int(number))
                     time.sleep(600)
                 yield piece
         files.NpySource.pieces = slow
         sys.exit(cli.main(sys.argv[1:]))
     """
-    command = [
-        sys.executable,
-        "-c",
-        textwrap.dedent(program),
-        str(nameless),
+    words = [
         "privatize",
         "in.npy",
         "out.npy",
         *LAW,
-        *["--threads", "1"],  # more would hold more pieces that are not yet written
-    ]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "now\n"
-        child.send_signal(number)
-        stderr = child.communicate(timeout=600)[1]
+        "--threads",
+        "1",
+    ]  # more would hold pieces that are not yet written
+    ended = warm.run(program, nameless, int(number), *words, folder=tmp_path)
     left = set(names(tmp_path)) - {"in.npy"}
-    assert child.returncode == code
-    assert "Traceback" not in stderr
+    assert ended.returncode == code
+    assert "Traceback" not in ended.stderr
     if number == signal.SIGINT:
-        one_error(stderr, "interrupted")
+        one_error(ended.stderr, "interrupted")
     if number != signal.SIGKILL or nameless:
         assert left == set()
         return
@@ -613,6 +617,14 @@ def test_info_names_version_and_instruction_set(capsys) -> None:
 # the program
 
 
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Warm]:
+    """Processes that have loaded dpfast, and nothing of its extras."""
+    processes = Warm("import numba, dpfast")
+    yield processes
+    processes.close()
+
+
 @pytest.mark.parametrize(
     ("package", "extra", "command"),
     [
@@ -622,11 +634,16 @@ def test_info_names_version_and_instruction_set(capsys) -> None:
         ("matplotlib", "plot", ["explain", *LAW, "--plot", "law.png"]),
     ],
 )
-def test_a_missing_extra_is_named(tmp_path, package, extra, command) -> None:
+def test_a_missing_extra_is_named(tmp_path, bare, package, extra, command) -> None:
     make(tmp_path / "in.csv", np.arange(3))
-    path = os.pathsep.join([str(Path(dpfast.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path}
-    result = run(*command, code=f"sys.modules[{package!r}] = None", cwd=tmp_path, env=environment)
+    program = f"""
+        import sys
+        assert {package!r} not in sys.modules
+        sys.modules[{package!r}] = None
+        from dpfast.app.cli import main
+        sys.exit(main(sys.argv[1:]))
+    """
+    result = bare.run(program, *command, folder=tmp_path)
     assert result.returncode == 2
     one_error(result.stderr, re.escape(f"needs {package}: pip install 'dpfast[{extra}]'"))
     assert names(tmp_path) == ["in.csv"]

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fresh import Warm
+from fresh import COMMANDS, Warm
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -475,7 +475,7 @@ PIPED = """
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
-    processes = Warm("import pyarrow.json\nfrom dpfast.app.cli import commands")
+    processes = Warm(COMMANDS)
     yield processes
     processes.close()
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fresh import Warm
+from fresh import COMMANDS, Warm
 from table_files import store
 
 import dpfast
@@ -176,30 +176,39 @@ def test_a_list_of_columns_has_an_end(capsys) -> None:
     refused(capsys, "no column is named 'n'; there are 'c0', .{,500}", "in.parquet", "out.parquet", *USUAL)
 
 
-def run(shell: str) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
-    words = " ".join(["privatize", "in.csv", "out.csv", "--column", "n", *LAW[:-1], *PAID])
-    return subprocess.run(
-        ["bash", "-c", shell.replace("RUN", f"'{sys.executable}' -c '{program}' {words}")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    processes = Warm(COMMANDS)
+    yield processes
+    processes.close()
+
+
+PROGRAM = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
+PAYING = ["privatize", "in.csv", "out.csv", "--column", "n", *LAW[:-1], *PAID]
+UNHEARD = "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 2)\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-@pytest.mark.parametrize(
-    ("shell", "code"), [("RUN 2>/dev/full", 0), ("RUN 2>&-", 0), ("RUN --lower 5 --upper 4 2>/dev/full", 2)]
-)
-def test_a_summary_that_nobody_hears_is_no_failure(shell: str, code: int) -> None:
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--lower", "5", "--upper", "4"], 2)])
+def test_a_summary_that_nobody_hears_is_no_failure(warm: Warm, options: list[str], code: int) -> None:
     """OUT was there and paid, and the exit code said that it failed: a retry would pay again."""
-    assert run(shell).returncode == code
+    assert warm.run(UNHEARD + PROGRAM, *PAYING, *options, folder=Path.cwd()).returncode == code
     assert (charges(), Path("out.csv").exists()) == ((1, True) if code == 0 else (0, False))
 
 
-def test_a_disk_that_is_full_after_the_charge_says_that_it_stays() -> None:
+def test_a_summary_for_which_there_is_no_stream_is_no_failure() -> None:
+    """Python begins without standard error."""
+    shell = 'exec "$@" 2>&-'
+    assert (
+        subprocess.run(["sh", "-c", shell, "sh", sys.executable, "-c", PROGRAM, *PAYING], check=False).returncode == 0
+    )
+    assert (charges(), Path("out.csv").exists()) == (1, True)
+
+
+def test_a_disk_that_is_full_after_the_charge_says_that_it_stays(warm: Warm) -> None:
     Path("in.csv").write_text("n,m\n" + "1,2\n" * 40_000)
-    ended = run("ulimit -f 40; RUN")
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40_960, 40_960))\n"
+    ended = warm.run(limit + PROGRAM, *PAYING, folder=Path.cwd())
     assert ended.returncode == 1
     assert re.fullmatch(
         "Error: cannot write out.csv: File too large; the charge in .*budget.db stays: without a key another try is "
@@ -259,13 +268,6 @@ def test_an_archive_that_is_damaged_anywhere_says_so(capsys, method: int, name: 
 # ------------------------------------------------------------------ JSON lines
 
 
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    processes = Warm("import pyarrow.json\nfrom dpfast.app.cli import commands")
-    yield processes
-    processes.close()
-
-
 @pytest.mark.parametrize(
     ("line", "match"),
     [
@@ -283,8 +285,7 @@ def warm() -> Iterator[Warm]:
 def test_a_line_of_json_ends_no_process(warm: Warm, line: str, match: str) -> None:
     """Within pyarrow, null for an object and deep nesting are a segmentation fault."""
     Path("in.jsonl").write_text(f"{line}\n")
-    program = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"
-    ended = warm.run(program, "privatize", "in.jsonl", "out.jsonl", *USUAL, *PAID, folder=Path.cwd())
+    ended = warm.run(PROGRAM, "privatize", "in.jsonl", "out.jsonl", *USUAL, *PAID, folder=Path.cwd())
     assert ended.returncode == 1
     assert re.fullmatch(f"Error: .*{match}.*\n", ended.stderr), ended.stderr
     assert charges() == 0
