@@ -48,8 +48,13 @@ def normal_quantile(alpha: float) -> float:
 
 def near_bound(hits: Any, n: int, z: float) -> Any:
     """Nearly the Clopper-Pearson bound by the arcsine: lower if z > 0, else upper. Takes arrays."""
-    rate = np.clip(hits + (z < 0), 0, n) / n
-    return np.sin(np.clip(np.arcsin(np.sqrt(rate)) - z / (2 * math.sqrt(n)), 0, math.pi / 2)) ** 2
+    rate = _between(hits + (z < 0), 0, n) / n
+    return np.sin(_between(np.arcsin(np.sqrt(rate)) - z / (2 * math.sqrt(n)), 0, math.pi / 2)) ** 2
+
+
+def _between(x: Any, least: float, most: float) -> Any:
+    """As np.clip, which takes longer than all else for the small arrays of an audit."""
+    return np.minimum(np.maximum(x, least), most)
 
 
 @lru_cache(maxsize=1024)
