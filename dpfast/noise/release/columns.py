@@ -55,6 +55,8 @@ def column(name: str, values: Any) -> Column:
     Raises: DTypeError (floats, dates, missing values, a mixture), ParameterError (more than one
         dimension).
     """
+    if isinstance(values, range) and values and max(map(abs, (values[0], values[-1]))) < 2**63:
+        return Column(np.fromiter(values, INT64, len(values)), None)
     if isinstance(values, (list, tuple, range)):
         values = np.fromiter(values, object, len(values))  # asarray would make strings of [1, "1"]
     wrong = DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}")
