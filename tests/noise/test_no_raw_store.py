@@ -114,7 +114,7 @@ WATCHED = """
         "int32": (narrow, 4500, i4, i4, "plain", {}),
         "int32, table": (table, 8892, i4, i4, "plain", {}),
         "int32, table, past the caches": (table, 8892, i4, i4, "streamed", {}),
-        "int32, constant-work": (narrow, 500, i4, i4, "plain", {}),
+        "int32, constant-work": (narrow, 1000, i4, i4, "plain", {}),
         "uint16": (narrow, 4500, u2, u2, "plain", {}),
         "uint16, table": (table, 8892, u2, u2, "plain", {}),
         "uint16, table, past the caches": (table, 8892, u2, u2, "streamed", {}),
