@@ -17,10 +17,8 @@ import pytest
 from dpfast import _native
 from dpfast.counts.records import fixed_point, partitions
 from dpfast.counts.trees.noisy_tree import NoisyTree
-from dpfast.engines.jobs import tasks
 from dpfast.errors import EntropyError
 from dpfast.evidence.selftest import reference
-from dpfast.noise.kernels import nominate
 from dpfast.noise.mechanisms import equals, selection
 from dpfast.noise.mechanisms.real import RealMechanism
 from dpfast.noise.release import blocks as sealed_blocks
@@ -51,7 +49,6 @@ StreamKey = _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
 ADD_FRESH = _native.ADD_FRESH
 usable_threads, checked = engine.usable_threads, _native.checked
-score_ends = nominate._ends  # between which a kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point.on_grid, fixed_point._sum
 
 ISAS = _native.ISAS
@@ -79,6 +76,13 @@ curve, losses = (
     attrgetter("_losses"),
 )  # a module's: dpfast.evidence.bench.curves, dpfast.app.pictures
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
+
+
+def score_ends(gap: float, noise: int, rate: float, gumbel: int) -> tuple[float, float]:
+    """Between which a kernel takes a candidate's score to lie."""
+    from dpfast.noise.kernels import nominate  # here, as it compiles
+
+    return nominate._ends(gap, noise, rate, gumbel)
 
 
 # ------------------------------------------------------------------ plans
@@ -186,6 +190,8 @@ choosing, drawing = attrgetter("_secret"), attrgetter("_secrets")  # what a Choo
 
 def forget_domains() -> None:
     """What a worker keeps of the domain that it read last."""
+    from dpfast.engines.jobs import tasks  # here: it loads what children of tests do not need
+
     tasks._domain.cache_clear()
     tasks._table.cache_clear()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from dpfast.numba import Noise
 TOOL = r"""
     #define _GNU_SOURCE
     #include <pthread.h>
+    #include <setjmp.h>
     #include <signal.h>
     #include <stdint.h>
     #include <string.h>
@@ -28,6 +30,8 @@ TOOL = r"""
     enum { ROOM = 1 << 20, PAGE = 4096 };
     static char *room, other[64 << 10];
     static long size;
+    static int end; /* how the thread ends that runs */
+    static sigjmp_buf back;
     static struct {
         int64_t (*add)(const void *, int64_t, const void *, void *);
         const void *how;
@@ -37,7 +41,7 @@ TOOL = r"""
 
     /* 1: what lies below the guard is as it was. */
     static int untouched(void) {
-        for (char *at = room; at < room + ROOM - size - PAGE; at++)
+        for (int64_t *at = (int64_t *)room; at < (int64_t *)(room + ROOM - size - PAGE); at++)
             if (*at)
                 return 0;
         return 1;
@@ -46,40 +50,55 @@ TOOL = r"""
     static void fault(int number, siginfo_t *about, void *context) {
         const char *guard = room + ROOM - size - PAGE, *at = about->si_addr;
         (void)number, (void)context;
-        _exit(untouched() ? (at >= guard && at < guard + PAGE ? 1 : 2) : 3);
+        end = untouched() ? (at >= guard && at < guard + PAGE ? 1 : 2) : 3;
+        siglongjmp(back, 1);
     }
 
     static void *work(void *none) {
         const stack_t apart = {.ss_sp = other, .ss_size = sizeof other};
         sigaltstack(&apart, NULL);
-        return call.add(call.how, call.n, call.out, call.out) == call.n ? &call : none;
+        if (sigsetjmp(back, 1) == 0) {
+            const int done = call.add(call.how, call.n, call.out, call.out) == call.n;
+            end = untouched() ? (done ? 0 : 4) : 3;
+        }
+        return none;
     }
 
-    /* 0: done; 1: it ended in the guard; 2: elsewhere; 3: beyond the guard something is written; 4: failed. */
-    int end_of(void *add, const void *how, int64_t n, void *out, long bytes) {
-        int status;
-        const pid_t child = fork();
-        if (child != 0) {
-            waitpid(child, &status, 0);
-            return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-        }
-        struct sigaction wanted = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    static int end_on(long bytes) {
         pthread_attr_t about;
         pthread_t thread;
-        void *found = NULL;
         size = bytes;
-        memcpy(&call.add, &add, sizeof add);
-        call.how = how, call.n = n, call.out = out;
         room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (mprotect(room + ROOM - size - PAGE, PAGE, PROT_NONE) != 0)
-            _exit(5);
-        sigaction(SIGSEGV, &wanted, NULL);
-        sigaction(SIGBUS, &wanted, NULL);
+            return 5;
         pthread_attr_init(&about);
         pthread_attr_setstack(&about, room + ROOM - size, (size_t)size);
+        end = 6;
         pthread_create(&thread, &about, work, NULL);
-        pthread_join(thread, &found);
-        _exit(untouched() ? (found ? 0 : 4) : 3);
+        pthread_join(thread, NULL);
+        munmap(room, ROOM);
+        return end;
+    }
+
+    /* How it ends on stacks of these sizes, all in one child, as the fork of a large process is dear. 0: done; 1: it
+       ended in the guard; 2: elsewhere; 3: beyond the guard something is written; 4: failed; less: by a signal. */
+    void ends_of(void *add, const void *how, int64_t n, void *out, const long *bytes, int sizes, int *ends) {
+        int status, *found = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            const struct sigaction wanted = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+            sigaction(SIGSEGV, &wanted, NULL);
+            sigaction(SIGBUS, &wanted, NULL);
+            memcpy(&call.add, &add, sizeof add);
+            call.how = how, call.n = n, call.out = out;
+            for (int i = 0; i < sizes; i++)
+                found[i] = end_on(bytes[i]);
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        for (int i = 0; i < sizes; i++)
+            ends[i] = WIFEXITED(status) ? found[i] : -WTERMSIG(status);
+        munmap(found, PAGE);
     }
 """
 LARGE_FRAME = """
@@ -95,27 +114,41 @@ LARGE_FRAME = """
 
 
 @pytest.fixture(scope="module")
-def end_of(tmp_path_factory: pytest.TempPathFactory) -> ctypes._FuncPointer:
-    found = ctypes.CDLL(str(compiled(tmp_path_factory.mktemp("stack"), TOOL))).end_of
-    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_long]
-    return found
+def ends_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[int]]:
+    call = ctypes.CDLL(str(compiled(tmp_path_factory.mktemp("stack"), TOOL))).ends_of
+    call.argtypes = [*[ctypes.c_void_p] * 2, ctypes.c_int64, *[ctypes.c_void_p] * 2, ctypes.c_int, ctypes.c_void_p]
+    call.restype = None
+
+    def ends(add: int | None, how: int | None, out: np.ndarray, sizes: list[int]) -> list[int]:
+        """By KiB of stack."""
+        found = (ctypes.c_int * len(sizes))()
+        call(
+            add,
+            how,
+            len(out),
+            out.ctypes.data,
+            (ctypes.c_long * len(sizes))(*(n << 10 for n in sizes)),
+            len(sizes),
+            found,
+        )
+        return list(found)
+
+    return ends
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="stacks of Linux")
 @pytest.mark.parametrize("law", ["DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian"])
-def test_a_small_stack_ends_in_its_guard(end_of, law: str) -> None:
+def test_a_small_stack_ends_in_its_guard(ends_of, law: str) -> None:
     for scale in (10, 1000, 10**8):
         noise = Noise(getattr(dpfast, law)(*([scale] if "Gauss" in law else [1, scale])))
         few, many = ctypes.cast(noise.address, ctypes.POINTER(ctypes.c_void_p))[:2]
         for how, n in ((few, 1), (few, 4000), (many, 100_000)):
             out = np.zeros(n, noise.dtype)
-            add = tiers.ADD_FRESH
-            ends = [end_of(add, how, n, out.ctypes.data, kib << 10) for kib in (32, 100, 140, 188, 232, 400)]
+            ends = ends_of(tiers.ADD_FRESH, how, out, [32, 100, 140, 188, 232, 400])
             assert ends == [1, 1, 1, 1, 0, 0], (scale, n)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="stacks of Linux")
-def test_a_frame_that_steps_over_the_guard_is_seen(end_of, tmp_path: Path) -> None:
+def test_a_frame_that_steps_over_the_guard_is_seen(ends_of, tmp_path: Path) -> None:
     add = ctypes.CDLL(str(compiled(tmp_path, LARGE_FRAME))).add
-    out = np.zeros(1)
-    assert end_of(ctypes.cast(add, ctypes.c_void_p).value, None, 1, out.ctypes.data, 64 << 10) == 3
+    assert ends_of(ctypes.cast(add, ctypes.c_void_p).value, None, np.zeros(1), [64, 400]) == [3, 0]
