@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import cache
 
@@ -171,6 +171,7 @@ class Law:
             self.t = arb(fmpq(scale.numerator, scale.denominator))
             self.q1 = 1 + (-1 / self.t).exp()
             self.c = (2 / self.q1).log()
+            self.ln2 = arb(2).log()
 
     def floor(self, value: arb) -> int:
         """The floor of a real above 0, which is no integer."""
@@ -181,18 +182,16 @@ class Law:
         return int(found)
 
     def scaled_log(self, prefix: int, bits: int) -> arb:
-        return self.t * (self.c - (arb(prefix) / arb(2) ** bits).log())
+        return self.t * (self.c + bits * self.ln2 - arb(prefix).log())
 
     def threshold(self, k: int, bits: int) -> arb:
         return 2 * (-arb(k) / self.t).exp() / self.q1 * arb(2) ** bits
 
-    def magnitude(self, prefix: int, bits: int) -> int | None:
-        """The magnitude of the whole cell, or None."""
-        if prefix == 0:
-            return None
+    def magnitudes(self, cells: Iterable[int], bits: int) -> dict[int, int | None]:
+        """The magnitude of each whole cell, or None. A cell's end is the next one's begin."""
         with ctx.workprec(400):
-            ends = {self.floor(self.scaled_log(prefix, bits)), self.floor(self.scaled_log(prefix + 1, bits))}
-        return ends.pop() if len(ends) == 1 else None
+            ends = {p: self.floor(self.scaled_log(p, bits)) for p in {p + i for p in cells for i in (0, 1)} - {0}}
+        return {p: ends[p] if p and ends[p] == ends[p + 1] else None for p in cells}
 
 
 def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> dict[int, int | None]:
@@ -225,7 +224,7 @@ def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> 
             for _ in range(8):
                 off = error(k) * 2 ** rng.uniform(-3, 3) * rng.choice((-1, 1))
                 cells.add(cell + int((here * off / scale).mid().floor().unique_fmpz()))
-    return {cell: law.magnitude(cell, bits) for cell in cells if 0 <= cell < 2**bits}
+    return law.magnitudes([cell for cell in cells if 0 <= cell < 2**bits], bits)
 
 
 SCALES = [

@@ -81,6 +81,7 @@ def summed(values: np.ndarray, upper: int) -> Any:
 
 FLOATS = np.full(40, float(CENTRE))
 INTEGERS = np.full(40, CENTRE)
+MANY = np.arange(2**10)  # keys: no word holds a number of one and an id that is shifted below
 SPREAD = np.arange(40) * 2**57  # ids too far apart to be numbered by their distance
 CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[Any], bool]]] = {
     # the call; what is right; what is wrong, or another right content; what may come out
@@ -110,10 +111,10 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
         lambda found: np.unique(found).size == 40,
     ),
     "units": (
-        lambda a: histogram(a, np.arange(2**16)), np.arange(40), np.arange(40) << 48, lambda found: found.sum() == 40,
+        lambda a: histogram(a, MANY), np.arange(40), np.arange(40) << 56, lambda found: found.sum() == 40,
     ),
     "units far apart": (
-        lambda a: histogram(a, np.arange(2**16)), SPREAD, np.arange(40) + (2**63 - 40), lambda found: found.sum() == 40,
+        lambda a: histogram(a, MANY), SPREAD, np.arange(40) + (2**63 - 40), lambda found: found.sum() == 40,
     ),
     "values by key": (lambda a: summed(a, 4 * CENTRE), FLOATS, np.nan, lambda found: found.sum() == 160 * CENTRE),
     "integers by key": (lambda a: summed(a, 10**9), INTEGERS, -(2**63), lambda found: 0 <= found.sum() <= 40 * CENTRE),
