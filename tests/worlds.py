@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -130,14 +131,23 @@ def flip_top(scores: World, q: float, k: int) -> list[float]:
     return found
 
 
-def geometric_top(scores: World, q: float, k: int, reach: int = 50) -> list[float]:
-    """Every noise below reach; ties to the lower index."""
+@cache
+def _geometric_noises(n: int, q: float) -> tuple[np.ndarray, np.ndarray]:
+    """All noises of n scores, a column each, and their masses."""
+    noises = np.stack(np.meshgrid(*[np.arange(50)] * n)).reshape(n, -1)
+    return noises, (1 - q) ** n * q ** noises.sum(axis=0)
+
+
+def geometric_top(scores: World, q: float, k: int) -> list[float]:
+    """Every noise below 50; ties to the lower index."""
     n = len(scores)
-    noises = np.stack(np.meshgrid(*[np.arange(reach)] * n)).reshape(n, -1)
-    weights = (1 - q) ** n * q ** noises.sum(axis=0)
-    ranks = (noises + np.array(scores)[:, None]) * n - np.arange(n)[:, None]
-    best = np.argsort(-ranks, axis=0)[:k]
-    codes = (best * n ** np.arange(k)[:, None]).sum(axis=0)
+    noises, weights = _geometric_noises(n, q)
+    ranks = noises * n + np.array([s * n - i for i, s in enumerate(scores)])[:, None]
+    codes = np.zeros(weights.size, np.int64)
+    for place in range(k):
+        best = ranks.argmax(axis=0)
+        codes += best * n**place
+        ranks[best, np.arange(weights.size)] = -(2**62)
     masses = np.bincount(codes, weights, n**k)
     return [float(masses[sum(i * n**place for place, i in enumerate(order))]) for order in orders(n, k)]
 

@@ -456,7 +456,7 @@ TOP = {
 def worst_of_top(law: Any, k: int, monotonic: bool) -> tuple[float, float]:
     """The largest loss and rho of all worlds of three scores, at epsilon 1, both directions."""
     known: dict[tuple[int, ...], list[float]] = {}
-    found = []
+    pairs: set[tuple[tuple[int, ...], ...]] = set()  # a law knows scores but for what they share
     for scores in itertools.product(range(3), repeat=3):
         for move in itertools.product((0, 1) if monotonic else (-1, 0, 1), repeat=3):
             moved = tuple(s + m for s, m in zip(scores, move, strict=True))
@@ -465,7 +465,8 @@ def worst_of_top(law: Any, k: int, monotonic: bool) -> tuple[float, float]:
                 if each not in known:
                     known[each] = law(each, math.exp(-1 if monotonic else -1 / 2), k)
                     assert abs(sum(known[each]) - 1) < 1e-8
-            found += [loss_and_rho(known[a], known[b]) for a, b in (pair, pair[::-1])]
+            pairs |= {tuple(pair), tuple(pair[::-1])}
+    found = [loss_and_rho(known[a], known[b]) for a, b in pairs]
     return max(loss for loss, _ in found), max(rho for _, rho in found)
 
 
