@@ -88,13 +88,14 @@ static void dpf_release_array(dpf_array *array) {
 
 static int dpf_column_array(dpf_array *into, const dpf_column *column, int64_t length) {
     const size_t size = (size_t)column->size;
-    const void **const buffers = aligned_alloc(ALIGNED, (ALIGNED + size + ALIGNED - 1) / ALIGNED * ALIGNED);
+    const void **const buffers = malloc(2 * ALIGNED + size); /* Windows has no aligned_alloc */
     if (buffers == NULL)
         return -1;
+    char *const cells = (char *)buffers + ALIGNED + (-(uintptr_t)buffers & (ALIGNED - 1));
     buffers[0] = NULL; /* no nulls */
-    buffers[1] = (char *)buffers + ALIGNED;
+    buffers[1] = cells;
     if (size > 0)
-        memcpy((char *)buffers + ALIGNED, column->cells, size);
+        memcpy(cells, column->cells, size);
     *into = (dpf_array){.length = length, .n_buffers = 2, .buffers = buffers};
     into->private_data = (void *)buffers;
     into->release = dpf_release_array;

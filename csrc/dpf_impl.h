@@ -136,6 +136,26 @@ DPF_INLINE void dpf_fence(void) {
 #endif
 }
 
+#ifdef __x86_64__
+/* Features of x86-64, by the bit of dpf_cpu: 32 of leaf 1, then 32 of leaf 7. */
+enum {
+    DPF_CPU_fma = 12,
+    DPF_CPU_popcnt = 23,
+    DPF_CPU_xsave = 27, /* the system keeps registers, and says which */
+    DPF_CPU_bmi = 32 + 3,
+    DPF_CPU_avx2 = 32 + 5,
+    DPF_CPU_bmi2 = 32 + 8,
+    DPF_CPU_avx512f = 32 + 16,
+    DPF_CPU_avx512dq = 32 + 17,
+    DPF_CPU_avx512cd = 32 + 28,
+    DPF_CPU_avx512bw = 32 + 30,
+    DPF_CPU_avx512vl = 32 + 31
+};
+
+/* Those that the CPU has and the system keeps the registers of. */
+uint64_t dpf_cpu(void);
+#endif
+
 /* A number that no instruction set has gets the portable one: equal bytes, only slower. */
 const dpf_isa *dpf_isa_of(int isa);
 

@@ -5,7 +5,7 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#define DPF_NEEDS(F)        F("avx2") F("fma") F("bmi") F("bmi2") F("popcnt")
+#define DPF_NEEDS(F)        F(avx2) F(fma) F(bmi) F(bmi2) F(popcnt)
 #define DPF_VECTOR          32
 #define DPF_FMA             1
 #define DPF_STORE(to, from) _mm256_stream_si256((__m256i *)(to), _mm256_loadu_si256((const __m256i *)(from)))

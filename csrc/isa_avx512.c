@@ -9,8 +9,8 @@
 #pragma GCC target("prefer-vector-width=512")
 #endif
 #define DPF_NEEDS(F)                                                                                                   \
-    F("avx2")                                                                                                          \
-    F("fma") F("bmi") F("bmi2") F("popcnt") F("avx512f") F("avx512bw") F("avx512cd") F("avx512dq") F("avx512vl")
+    F(avx2)                                                                                                            \
+    F(fma) F(bmi) F(bmi2) F(popcnt) F(avx512f) F(avx512bw) F(avx512cd) F(avx512dq) F(avx512vl)
 #define DPF_VECTOR          64
 #define DPF_FMA             1
 #define DPF_STORE(to, from) _mm512_stream_si512((void *)(to), _mm512_loadu_si512((const void *)(from)))

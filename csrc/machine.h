@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The instruction set that a unit is compiled for. isa_<name>.c defines
- *     DPF_NEEDS(F)         x86 alone: F("feature") for each feature that runs() asks the CPU for
+ *     DPF_NEEDS(F)         x86 alone: F(feature) for each feature that runs() asks dpf_cpu for
  *     DPF_VECTOR           the width of a vector in bytes
  *     DPF_FMA              1 if one instruction multiplies and adds
  *     DPF_STORE(to, from)  store a vector at an aligned place, past the caches if possible
@@ -29,26 +29,26 @@
 #endif
 
 #ifdef __x86_64__
-#define DPF_HAS(name) &&__builtin_cpu_supports(name)
+#define DPF_BIT(name) | (uint64_t)1 << DPF_CPU_##name
 /* The needs add to what the command line allows (all x86-64 have sse2). So GCC may inline the
  * helpers of dpf_impl.h, which the command line compiles; after an arch= it would refuse. */
 #define DPF_PRAGMA_(...) _Pragma(#__VA_ARGS__)
 #define DPF_PRAGMA(...)  DPF_PRAGMA_(__VA_ARGS__)
 #ifdef __clang__
-#define DPF_NEED(name) "," name
+#define DPF_NEED(name) "," #name
 #define DPF_BEGIN                                                                                                      \
     DPF_PRAGMA(clang attribute push(__attribute__((target("sse2" DPF_NEEDS(DPF_NEED)))), apply_to = function))
 #define DPF_END DPF_PRAGMA(clang attribute pop)
 #else
-#define DPF_NEED(name) , name
+#define DPF_NEED(name) , #name
 #define DPF_BEGIN      DPF_PRAGMA(GCC push_options) DPF_PRAGMA(GCC target("sse2" DPF_NEEDS(DPF_NEED)))
 #define DPF_END        DPF_PRAGMA(GCC pop_options)
 #endif
 
 /* This function is compiled for any machine. */
 static int runs(void) {
-    __builtin_cpu_init();
-    return 1 DPF_NEEDS(DPF_HAS);
+    const uint64_t needs = 0 DPF_NEEDS(DPF_BIT);
+    return (dpf_cpu() & needs) == needs;
 }
 #else
 #define DPF_BEGIN

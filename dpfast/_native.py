@@ -31,9 +31,12 @@ NOT_FINITE: int = lib.DPF_NOT_FINITE
 NO_KEY: int = lib.DPF_NO_KEY
 AGAIN: int = lib.DPF_AGAIN
 OPEN: int = lib.DPF_OPEN
-KINDS = {  # by NumPy's letter
-    "l": lib.DPF_INT64, "L": lib.DPF_UINT64, "i": lib.DPF_INT32, "I": lib.DPF_UINT32, "h": lib.DPF_INT16,
-    "H": lib.DPF_UINT16, "b": lib.DPF_INT8, "B": lib.DPF_UINT8, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32,
+# Equal dtypes are one entry: NumPy's letter of an int64 depends on the platform, or is longlong's.
+KINDS: dict[np.dtype[Any], int] = {
+    np.dtype(name): getattr(lib, f"DPF_{name.upper()}")
+    for name in (
+        "int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8", "float64", "float32",
+    )
 }  # fmt: skip
 
 
@@ -387,7 +390,7 @@ def release_bytes(plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0,
     """A dpf_release, for no key yet. plan: an address; limits: of an integer; fields: as in C."""
     lower, upper = map(_limbs, limits)
     how = dict(
-        fields, plan=_cast(_PLAN, plan), isa=best_isa(), kind=KINDS[dtype.char], lower=lower, upper=upper
+        fields, plan=_cast(_PLAN, plan), isa=best_isa(), kind=KINDS[dtype], lower=lower, upper=upper
     )  # fmt: skip
     return bytes(ffi.buffer(ffi.new(_RELEASE, how)))
 
@@ -410,7 +413,7 @@ def _limbs(number: int) -> tuple[int, int]:
 def all_finite(values: np.ndarray) -> bool:
     """Whether plain doubles or floats are all finite."""
     with _bytes(values) as x:
-        return bool(lib.dpf_all_finite(KINDS[values.dtype.char], values.size, x))
+        return bool(lib.dpf_all_finite(KINDS[values.dtype], values.size, x))
 
 
 class Choice(NamedTuple):

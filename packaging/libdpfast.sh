@@ -18,7 +18,7 @@ flags=(-std=c11 -O3 -g0 -fvisibility=hidden -fno-fast-math -fno-unsafe-math-opti
     -fno-reciprocal-math -fno-finite-math-only -fsigned-zeros -ffp-contract=off -fno-math-errno -fno-trapping-math
     -fPIC -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-ident)
 objects=()
-for source in csrc/{chacha,dispatch,dpfast,entropy,exact,isa_*,plan,rows,self_check}.c; do
+for source in csrc/{chacha,cpu,dispatch,dpfast,entropy,exact,isa_*,plan,rows,self_check}.c; do
     objects+=("$scratch/$(basename "$source" .c).o")
     "${CC:-gcc}" "${flags[@]}" "-DDPFAST_VERSION=\"$version\"" "-ffile-prefix-map=$PWD=." -Icsrc -c -o "${objects[-1]}" "$source" &
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done

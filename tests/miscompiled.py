@@ -14,7 +14,7 @@ from typing import NamedTuple
 from places import ROOT
 
 CSRC = ROOT / "csrc"
-COMMON = "dispatch", "chacha", "entropy", "exact", "plan", "self_check"
+COMMON = "dispatch", "chacha", "cpu", "entropy", "exact", "plan", "self_check"
 FLAGS = "-std=c11", "-O0", "-g0", "-w", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"
 LONGEST = 300  # seconds of one compilation or check
 

@@ -38,7 +38,7 @@ TIERS = {
 }  # fmt: skip
 INT64, UINT64, FLOAT64, FLOAT32, NOISE = lib.DPF_INT64, lib.DPF_UINT64, lib.DPF_FLOAT64, lib.DPF_FLOAT32, lib.DPF_NOISE
 INTEGERS = "int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"
-KINDS = {_native.KINDS[np.dtype(name).char]: name for name in INTEGERS}
+KINDS = {_native.KINDS[np.dtype(name)]: name for name in INTEGERS}
 INTEGER_ENDS = {kind: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for kind, name in KINDS.items()}
 KINDS |= {FLOAT64: "float64", FLOAT32: "float32", NOISE: "noise alone"}
 BITS = {kind: 8 * np.dtype(name).itemsize for kind, name in KINDS.items() if kind != NOISE} | {NOISE: 64}
@@ -138,7 +138,7 @@ def integers(kind: int, limits: tuple[int, int], **more: int) -> dict[str, Any]:
 
 def narrow(name: str, **more: int) -> dict[str, Any]:
     """A release of integers of a kind, within the ends of the kind, of whatever width."""
-    kind = _native.KINDS[np.dtype(name).char]
+    kind = _native.KINDS[np.dtype(name)]
     return integers(kind, INTEGER_ENDS[kind], **{"limbs": 1, **more})
 
 
@@ -167,7 +167,7 @@ RELEASES: Sequence[
     (DiscreteLaplace, 3, 0, narrow("uint64"), LONG),
     (DiscreteLaplace, 3, 0, narrow("int32", non_temporal=1), LONG),
     (DiscreteLaplace, 3, 0, narrow("uint32"), LONG),
-    (DiscreteLaplace, 3, 0, integers(_native.KINDS["i"], (-5, 70_000)), LONG),
+    (DiscreteLaplace, 3, 0, integers(_native.KINDS[np.dtype("int32")], (-5, 70_000)), LONG),
     (DiscreteLaplace, 3, 0, narrow("int16"), LONG),
     (DiscreteLaplace, 3, 0, narrow("uint16", non_temporal=1), LONG),
     (DiscreteLaplace, 3, 0, narrow("int8"), LONG),

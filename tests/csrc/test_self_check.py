@@ -108,10 +108,14 @@ def test_the_answers_cover_every_law_tier_and_kind_of_value() -> None:
     assert widths >= {(law, 16) for law, _ in tabled} | {(law, width) for law in laws.values() for width in (32, 64)}
     ways = {(each.how.kind, each.how.limbs) for each in releases}
     kinds = _native.KINDS.values()
-    assert ways >= {(_native.KINDS[k], 2) for k in "lLd"} | {(kind, 1) for kind in kinds}
+    assert ways >= {(_native.KINDS[np.dtype(k)], 2) for k in ("int64", "uint64", "float64")} | {
+        (kind, 1) for kind in kinds
+    }
     for name in ("non_temporal", "refuse", "single"):
         assert {getattr(each.how, name) for each in releases} == {0, 1}, name
-    bounds = {(each.how.lower.lo, each.how.upper.lo) for each in releases if each.how.kind == _native.KINDS["l"]}
+    bounds = {
+        (each.how.lower.lo, each.how.upper.lo) for each in releases if each.how.kind == _native.KINDS[np.dtype("int64")]
+    }
     assert bounds >= {(2**64 + low if low < 0 else low, high) for low, high in ((-(2**63), 2**63 - 1), (-128, 127))}
 
 

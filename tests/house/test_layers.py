@@ -159,6 +159,7 @@ C_FILES = {
     "arrow.c",
     "bit_generator.c",
     "chacha.c",
+    "cpu.c",
     "dispatch.c",
     "dpfast.c",
     "entropy.c",
@@ -170,10 +171,11 @@ C_FILES = {
 # What C files ask of the world, and the only files that may.
 ASKS = {
     r"\bgetrandom\b|\bmmap\b|\bmadvise\b|<sys/|<unistd\.h>|<errno\.h>": {"arrow.c", "entropy.c"},
-    r"cpu_supports|cpu_init|\bcpuid\b|\bgetauxval\b": {"machine.h"},
+    r"cpu_supports|cpu_init|\bcpuid\b|\bgetauxval\b": {"cpu.c"},
     r"<immintrin\.h>|<arm_\w+\.h>|\b_mm\d*_": {"isa_*.c", "machine.h"},
     r"<stdlib\.h>|<stdio\.h>|\bmalloc\b|\bcalloc\b|\brealloc\b|\bfree\(": {"arrow.c", "bit_generator.c", "dpfast.c"},
-    r"<math\.h>|<fenv\.h>|<pthread\.h>|<time\.h>|<signal\.h>|\balloca\b": set(),
+    r"<pthread\.h>|<windows\.h>": {"entropy.c"},
+    r"<math\.h>|<fenv\.h>|<time\.h>|<signal\.h>|\balloca\b": set(),
     r"\bPython\.h\b": {"capsule.h", "small.h"},
 }  # fmt: skip
 

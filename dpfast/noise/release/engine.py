@@ -49,7 +49,7 @@ def run_small(job: Job | RealJob, plan: Plan) -> bool:
     False, with nothing done, unless there are few, in plain arrays of one type, and all finite.
     """
     kind = job.counts.dtype
-    if kind is not job.out.dtype or kind.char not in _native.KINDS or not kind.isnative:
+    if kind is not job.out.dtype or kind not in _native.KINDS:
         return False
     return _native.small(_native.refuse, prepare_small(job, plan), job.counts, job.out) is not None
 
@@ -192,7 +192,7 @@ class _Work:
     def __init__(self, job: Job | RealJob, draws: Draws) -> None:
         counts, out = job.counts, job.out
         self.job, self.draws, self.unit, self.stopped = job, draws, BUFFER, False
-        alike = counts.dtype == out.dtype and counts.dtype.isnative and counts.dtype.char in _native.KINDS
+        alike = counts.dtype == out.dtype and counts.dtype in _native.KINDS
         self.kinds = (counts.dtype, out.dtype) if draws.narrow and alike else kinds_of(job)
         self.straight = out.dtype == self.kinds[1] and is_plain(out)  # C may write there
         self.plain = self.straight and counts.dtype == self.kinds[0] and is_plain(counts)
