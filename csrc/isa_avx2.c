@@ -4,6 +4,13 @@
 
 #ifdef __x86_64__
 #include <immintrin.h>
+#if defined(__clang__) && defined(_MSC_VER) /* where it leaves out what the command line does not allow */
+#include <smmintrin.h>
+
+#include <avxintrin.h>
+
+#include <avx2intrin.h>
+#endif
 
 #define DPF_NEEDS(F)        F(avx2) F(fma) F(bmi) F(bmi2) F(popcnt)
 #define DPF_VECTOR          32

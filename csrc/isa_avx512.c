@@ -4,6 +4,17 @@
 
 #ifdef __x86_64__
 #include <immintrin.h>
+#if defined(__clang__) && defined(_MSC_VER) /* as in isa_avx2.c */
+#include <smmintrin.h>
+
+#include <avxintrin.h>
+
+#include <avx2intrin.h>
+
+#include <avx512fintrin.h>
+
+#include <avx512bwintrin.h>
+#endif
 
 #ifndef __clang__
 #pragma GCC target("prefer-vector-width=512")
