@@ -33,7 +33,7 @@ class BuildExtension(build_ext):
     """Say what is missing before the compiler is called in vain."""
 
     def build_extensions(self) -> None:
-        compiler = self.compiler.compiler_so[0]
+        compiler = self.chosen()
         header = Path(sysconfig.get_path("include")) / "Python.h"
         missing = [
             what
@@ -46,9 +46,19 @@ class BuildExtension(build_ext):
         if missing:
             raise SystemExit(
                 f"dpfast is being built from source, and {' and '.join(missing)} cannot be found. On Debian or "
-                "Ubuntu, run: apt-get install gcc python3-dev. Where a wheel of dpfast fits, none of this is needed."
+                "Ubuntu, run: apt-get install gcc python3-dev. On Windows, install LLVM, whose clang-cl must be on "
+                "PATH. Where a wheel of dpfast fits, none of this is needed."
             )
         super().build_extensions()
+
+    def chosen(self) -> str:
+        """The C compiler. On Windows it is clang-cl: MSVC's own has no integers of 128 bits."""
+        if self.compiler.compiler_type != "msvc":
+            return str(self.compiler.compiler_so[0])
+        self.compiler.initialize()
+        self.compiler.cc = "clang-cl"
+        self.compiler.compile_options = [option for option in self.compiler.compile_options if option != "/GL"]
+        return "clang-cl"
 
 
 urls = tomllib.loads((HERE / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What csrc does on other systems, as far as this one can show it; packaging/elsewhere.sh runs the rest."""
+"""What csrc does on other systems, as far as this one can show it; tests/elsewhere.sh runs the rest."""
 
 from __future__ import annotations
 
