@@ -332,7 +332,7 @@ void dpf_leave(uint64_t mode);
 void dpf_key_stream(int isa, const uint8_t *key, uint64_t batch, int64_t n, uint8_t *out, int non_temporal);
 
 /* A bit generator, all zeros, on a page of its own; NULL: no memory. In a forked child it is all
- * zeros again if the system can do so (Linux since 4.14). */
+ * zeros again: Linux since 4.14 does so, and elsewhere a handler of pthread_atfork. */
 dpf_bits *dpf_bits_new(void);
 void dpf_bits_free(dpf_bits *bits);
 

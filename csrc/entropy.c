@@ -82,18 +82,12 @@ void dpf_bits_free(dpf_bits *bits) {
     dpf_wipe(bits, sizeof *bits);
     VirtualFree(bits, 0, RELEASE);
 }
-#else
-static void *dpf_page(size_t n) {
-    void *page = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return page == MAP_FAILED ? NULL : page;
-}
-
-#ifdef MADV_WIPEONFORK
+#elif defined(MADV_WIPEONFORK)
 dpf_bits *dpf_bits_new(void) {
-    void *page = dpf_page(sizeof(dpf_bits));
-    if (page)
-        (void)madvise(page, sizeof(dpf_bits),
-                      MADV_WIPEONFORK); /* an older system says no: Python's fork hook is left */
+    void *page = mmap(NULL, sizeof(dpf_bits), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    (void)madvise(page, sizeof(dpf_bits), MADV_WIPEONFORK); /* an older system says no: Python's fork hook is left */
     return page;
 }
 
@@ -137,8 +131,8 @@ dpf_bits *dpf_bits_new(void) {
                 atomic_fetch_sub(&spare, 1);
                 return &at->bits;
             }
-    held *const page = dpf_page(sizeof *page);
-    if (page == NULL)
+    held *const page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
         return NULL;
     atomic_store(&page->taken, 1);
     page->before = atomic_load(&pages);
@@ -153,5 +147,4 @@ void dpf_bits_free(dpf_bits *bits) {
     atomic_store(&page->taken, 0);
     atomic_fetch_add(&spare, 1);
 }
-#endif
 #endif

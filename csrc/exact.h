@@ -122,24 +122,18 @@ ONE_COPY void multiply(fixed *a, const fixed *b, int up) {
         add(a, &unit);
 }
 
-/* The quotient of rest 2^64 + limb, for a rest below `by`, and the next rest. clang-cl links no
- * runtime that divides 128 bits. */
-DPF_INLINE uint64_t divided(uint64_t *rest, uint64_t limb, uint64_t by) {
-#if defined(_MSC_VER) && defined(__x86_64__)
-    __asm__("divq %2" : "+a"(limb), "+d"(*rest) : "r"(by) : "cc");
-    return limb;
-#else
-    const dpf_wide part = (dpf_wide)*rest << 64 | limb;
-    *rest = (uint64_t)(part % by);
-    return (uint64_t)(part / by);
-#endif
-}
-
-/* a = a / by */
+/* a = a / by. clang-cl links no runtime that divides 128 bits. */
 ONE_COPY void divide(fixed *a, uint64_t by, int up) {
     uint64_t rest = 0;
-    for (int i = top_digit(a) / 64; i >= 0; i--)
-        a->limb[i] = divided(&rest, a->limb[i], by);
+    for (int i = top_digit(a) / 64; i >= 0; i--) {
+#if defined(_MSC_VER) && defined(__x86_64__)
+        __asm__("divq %2" : "+a"(a->limb[i]), "+d"(rest) : "r"(by) : "cc");
+#else
+        const dpf_wide part = (dpf_wide)rest << 64 | a->limb[i];
+        a->limb[i] = (uint64_t)(part / by);
+        rest = (uint64_t)(part % by);
+#endif
+    }
     if (up && rest)
         add(a, &unit);
 }
