@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# tests/elsewhere.sh OUT [TARGET ...]    the C for other systems, built into OUT and, where it can be, run:
-#     every row of tests/vectors by each instruction set (tests/c/golden.c), what tests/c/sanitize.c
-#     compares, and forks (forked.c). A target whose tools are missing is named and left out.
-#     ZIG="python -m ziglang" if zig is not on PATH.
+# tests/elsewhere.sh OUT [TARGET ...]    builds the C for other systems into OUT, and runs it where
+# it can: every row of tests/vectors by each instruction set (tests/c/golden.c), what sanitize.c
+# there compares, and forks (forked.c). A target whose tools are missing is named and left out.
+# ZIG="python -m ziglang" if zig is not on PATH.
 # What it looks for is planted, too, and must be found. It takes some two minutes of a processor.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -136,7 +136,7 @@ run_windows-mingw() {
     echo "planted and found: an aligned store on a stack of 16 bytes"
 }
 
-# The C that clang-cl compiles, with headers of its own for lack of Microsoft's, and mingw's runtime.
+# What clang-cl compiles, with headers made here for lack of Microsoft's, and mingw's runtime.
 run_windows-msvc() {
     mkdir -p "$out/headers"
     printf '#include <stddef.h>\nvoid *malloc(size_t);\nvoid *calloc(size_t, size_t);\nvoid free(void *);\nvoid abort(void);\n' >"$out/headers/stdlib.h"

@@ -433,6 +433,11 @@ def one_key() -> Iterator[None]:
         yield
 
 
+def to_build(ffi: Any) -> Any:
+    """What cffi's set_source was given: module, text, suffix and the options of the build."""
+    return ffi._assigned_source
+
+
 def small_calls(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each release that C was asked to do at once, whether it did."""
     seen, small = [], _native.small

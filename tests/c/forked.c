@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Bit generators and fork on a system without MADV_WIPEONFORK, with entropy.c as it is there:
- * forked [THREADS]. It prints how many of 64 children draw what their parent draws next, how many of
- * 64 find a word of the parent's in a page, how often a handler was registered, and whether a page is
- * used again, blank, and few more are mapped than there are generators. */
+ * forked [THREADS]. It prints how many of 64 children draw what their parent draws next, how many
+ * of 64 find a word of the parent's in a page, how often a handler was registered, and whether a
+ * page is used again, blank, and no more are mapped than there are generators. */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Draw the rows of tests/vectors on this machine, by each of its instruction sets: golden FILE...
- * The files are read as they are, and plans are made here. A digest is of the draws as Python writes
- * a list of them. Rows begin at all places of a stack that is aligned to 16 bytes. The library does
- * not contain it; tests/elsewhere.sh has the commands. */
+ * The files are read as they are, and plans are made here. A digest is that of the draws as Python
+ * writes a list of them. Rows begin at all places of a stack that is aligned to 16 bytes. The
+ * library does not contain it; tests/elsewhere.sh has the commands. */
 #include "dpf_impl.h"
 
 #include <stdio.h>

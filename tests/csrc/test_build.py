@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import tiers
 from places import ROOT
 
 from dpfast import _dpf
@@ -35,12 +36,8 @@ def test_on_windows_clang_cl_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     built = runpy.run_path(str(ROOT / "csrc/build_ffi.py"))
     assert built["FLAGS"] == [f"/clang:{flag}" for flag in here if flag != "-fvisibility=hidden"]
-    module, text, how = (
-        built["ffi"]._assigned_source[0],
-        built["ffi"]._assigned_source[1],
-        built["ffi"]._assigned_source[3],
-    )
-    assert (module, how["extra_link_args"], how["libraries"]) == ("dpfast._dpf", [], ["advapi32"])
+    _, text, _, how = tiers.to_build(built["ffi"])
+    assert (how["extra_link_args"], how["libraries"]) == ([], ["advapi32"])
     assert "alloca.h" not in text
 
     monkeypatch.setattr("setuptools.setup", lambda **_: None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What csrc does on other systems, as far as this one can show it; tests/elsewhere.sh runs the rest."""
+"""What csrc does on other systems, as far as Linux shows it; tests/elsewhere.sh has the rest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FORKED = [TESTS / "c/forked.c", CSRC / "bit_generator.c", CSRC / "chacha.c"]
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_without_the_systems_wipe_a_handler_wipes(threads: int, tmp_path: Path) -> None:
-    """C's fork, beside threads whose generators come and go: no child repeats its parent or has a word of its."""
+    """No child of C's fork has a word of its parent, beside threads that make generators."""
     program = built(tmp_path, FORKED, "-pthread")
     assert said(program, threads) == ["0", "0", "1", "1"]
 
@@ -108,7 +108,7 @@ def test_features_are_those_of_linux(compiler: str, tmp_path: Path) -> None:
 
 @ON_X86
 def test_sets_are_those_whose_features_are_there() -> None:
-    """Of this library; each set asks for all that it is compiled with, and no more."""
+    """Each set of this library asks for all that it is compiled with, and no more."""
     for isa, name in tiers.ISA_NAMES.items():
         text = (CSRC / f"isa_{name}.c").read_text()
         needs = set(re.findall(r"F\((\w+)\)", text))
@@ -137,7 +137,7 @@ def test_no_answer_means_no_feature(old: str, new: str, gone: str, tmp_path: Pat
 
 
 def test_kinds_are_by_bytes_and_not_by_letter() -> None:
-    """The letters that a platform has twice are one kind, and a foreign order, times and other floats are none."""
+    """Two letters for the same bytes are one kind; a foreign order and other types are none."""
     for letter in "bBhHiIlLqQpPfd":
         kind = np.dtype(letter)
         assert tiers.KINDS[kind] == tiers.KINDS[np.dtype(f"{kind.kind}{kind.itemsize}")], letter
