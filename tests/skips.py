@@ -27,6 +27,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
         "test_proofs.py::test_sollya_certifies_the_polynomials", "test_proofs.py::test_sollya_rejects_one_digit_changed",
     ),
     "there is no Chromium": ("test_looks.py",),
+    "clang is not installed": ("test_elsewhere.py::test_features_are_those_of_linux",),
     "needs strace": (
         "test_ledger_history.py::test_a_charge_flushes_as_often_after_a_long_history", "test_seal_tries.py::test_killed_before_and_after_each_flush",
     ),
@@ -53,7 +54,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "could not import .*": ("test_adapters.py::test_an_adapter_of_the_next_version_is_refused_and_then_allowed",),
     "root writes to any file": ("test_ledger_history.py::test_a_ledger_that_is_read_only",),
     "needs root|only root makes files for others|gives a file away": ("test_key.py", "test_ledger_file.py", "test_ledger_place.py", "test_privatize_again.py"),
-    "this machine's builds? ha(s|ve) no .*": ("test_bounds.py", "test_discrete_gaussian.py", "test_laplace.py"),
+    "this machine's builds? ha(s|ve) no .*": ("test_bounds.py", "test_discrete_gaussian.py", "test_elsewhere.py", "test_laplace.py"),
     "sample refuses so wide a law": ("test_constant_work.py::test_every_sample_below_4096_draws_does_the_same_work",),
     "an array has no other cells|what follows the array belongs to nobody": ("test_privatize_again.py",),
 }  # fmt: skip
