@@ -22,12 +22,11 @@ TOOLS: dict[str, tuple[str, ...]] = {
         "test_deep.py::test_a_cheap_case_of_each", "test_proofs.py::test_gappa_proves_the_roundings",
         "test_proofs.py::test_gappa_rejects_what_is_false",
     ),
-    "clang is not installed": ("test_deep.py::test_a_cheap_case_of_each",),
+    "clang is not installed": ("test_deep.py::test_a_cheap_case_of_each", "test_elsewhere.py::test_features_are_those_of_linux"),
     "sollya is not installed": (
         "test_proofs.py::test_sollya_certifies_the_polynomials", "test_proofs.py::test_sollya_rejects_one_digit_changed",
     ),
     "there is no Chromium": ("test_looks.py",),
-    "clang is not installed": ("test_elsewhere.py::test_features_are_those_of_linux",),
     "needs strace": (
         "test_ledger_history.py::test_a_charge_flushes_as_often_after_a_long_history", "test_seal_tries.py::test_killed_before_and_after_each_flush",
     ),

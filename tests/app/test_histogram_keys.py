@@ -167,6 +167,14 @@ def test_edges_that_a_column_cannot_tell_apart() -> None:
     bins.check("--by", pa.field("age", pa.float32()))
 
 
+@pytest.mark.parametrize("end", FORMATS)
+def test_edges_that_doubles_cannot_tell_apart(here, capsys, end) -> None:
+    rows = written({"x": [0.1, 0.05]}, here.folder / f"in{end}")
+    words = ["--by", "x", "--bins", "x=0,0.1,0.10000000000000000001,1", "--unit-is-row", "--epsilon", "1"]
+    match = "--bins must have edges that differ as double, which 'x' holds"
+    here.refused(capsys, match, *words, usual=False, rows=rows, code=1 if end == ".jsonl" else 2)  # cells decide
+
+
 # ------------------------------------------------------------------ weeks and months
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"]
@@ -194,8 +202,8 @@ def test_moments_by_the_clocks_of_a_zone(part, zone) -> None:
         for hour in range(24)
     ]
     wanted = [LABELS[part](moment.astimezone(clock).date()) for moment in moments]
-    for unit in ("s", "ms", "us", "ns"):
-        column = pa.array([None, *moments], pa.timestamp(unit, "Asia/Tokyo"))
+    for unit, own in itertools.product(("s", "ms", "us", "ns"), ("Asia/Tokyo", zone)):
+        column = pa.array([None, *moments], pa.timestamp(unit, own))
         assert of.keys(column, "column").to_pylist() == [None, *wanted]
     shifts = [dt.timezone(dt.timedelta(minutes=rng.randrange(-900, 900, 15))) for _ in moments]
     texts = [moment.astimezone(shift).isoformat() for moment, shift in zip(moments, shifts, strict=True)]
@@ -270,6 +278,23 @@ def test_what_by_names() -> None:
 
 
 @pytest.mark.parametrize("end", FORMATS)
+def test_moments_of_no_day_are_unknown(here, end) -> None:
+    """A zone leads some beyond the calendar, whose last day is of the year 9999."""
+    texts = ["9999-12-31T23:30:00Z", "0000-06-01T00:00:00Z", "2020-05-05T00:00:00Z"]
+    at = [253_402_299_000, -62_154_000_000, 1_588_636_800]
+    cells = texts if end in {".csv", ".jsonl"} else pa.array(at).cast(pa.timestamp("s", "UTC"))
+    rows = written({"d": cells, "n": [1, 2, 3]}, here.folder / f"in{end}")
+    words = ["--by", "year(d, Asia/Tokyo)", "--domain", "2019..2020", "--unknown", *ROWS]
+    assert counted(here, words, rows)["count"] == [0, 1, 2]
+
+
+def test_a_column_that_is_called_as_a_part_of_another(here, capsys) -> None:
+    rows = csv_of({"d": ["2020-01-01"], "year(d)": ["2021"]}, here.folder / "in.csv")
+    words = ["--by", "year(d)", "--domain", "2020,2021", "--unit-is-row", "--epsilon", "1"]
+    here.refused(capsys, "--by 'year.d.' is a column, and made of 'd', too: rename one", *words, usual=False, rows=rows)
+
+
+@pytest.mark.parametrize("end", FORMATS)
 def test_weeks_of_rows(here, end) -> None:
     days = ["2013-01-06T23:30:00Z", "2013-01-07T00:30:00Z", "2012-12-31T12:00:00Z", None, "2014-06-01T00:00:00Z"]
     cells: list[Any] = days if end in {".csv", ".jsonl"} else [day and dt.datetime.fromisoformat(day) for day in days]
@@ -313,6 +338,8 @@ def test_a_number_that_stands_for_none(here, end) -> None:
     ] == [1, 1, 0, 2]
     words = ["--sum", "x", "--clamp", "0", "100", "--granularity", "1", "--null", "99", *ROWS]
     assert counted(here, words, rows) == {"sum": [13]}
+    for null in ("99.0", "+99", "990e-1"):
+        assert counted(here, [*words[:8], null, *ROWS], rows) == {"sum": [13]}
     if end == ".csv":  # whose texts may be no numbers
         here.rows.write_text("x\n3\n?\n5\n")
         assert counted(
@@ -320,10 +347,52 @@ def test_a_number_that_stands_for_none(here, end) -> None:
         ) == {"sum": [8]}
 
 
+@pytest.mark.parametrize("end", FORMATS)
+def test_a_null_is_read_as_a_domain_is(here, end) -> None:
+    """0 is no false, and 0x10 no sixteen."""
+    flags = ["true", "false", "false"] if end == ".csv" else [True, False, False]
+    rows = written({"b": flags, "x": [16, 0, 0]}, here.folder / f"in{end}")
+    by = ["--by", "b", "--domain", "b=true,false", *ROWS]
+    both = [*by, "--by", "x", "--domain", "x=0,16"]
+    assert counted(here, [*both, "--null", "0"], rows)["count"] == [0, 1, 0, 0]
+    assert counted(here, [*by, "--null", "false"], rows)["count"] == [1, 0]
+    if end != ".csv":
+        for null in ("0", "1", "False", "FALSE"):
+            assert here.run(*by, "--null", null, "--force", rows=rows, usual=False) != 0
+        of_x = ["--by", "x", "--domain", "0,16", *ROWS]
+        assert here.run(*of_x, "--null", "0x10", "--force", rows=rows, usual=False) != 0
+
+
+def test_a_null_that_no_column_can_hold_is_refused(here, capsys) -> None:
+    rows = here.folder / "in.parquet"
+    store(pa.table({"d": pa.array([0], pa.timestamp("s", "UTC")), "n": [1]}), rows)
+    words = ["--by", "day(d)", "--domain", "1970-01-01..1970-01-03", *ROWS]
+    match = "--null must be what a column that is read can hold, got '1970-01-01'"
+    here.refused(capsys, match, *words, "--null", "1970-01-01", usual=False, rows=rows)
+    assert counted(here, [*words, "--null", "1970-01-01T00:00:00Z"], rows)["count"] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("end", FORMATS)
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_link_shows_no_row_twice(here, capsys, end, link) -> None:
+    """Else each row of the file would change the total by two, and the noise is made for one."""
+    folder = here.folder / "in"
+    (folder / "part").mkdir(parents=True)
+    made = written({"k": ["a", "b"]}, folder / f"part/a{end}")
+    getattr(folder / f"part/b{end}", link)(made)
+    match = "must hold each file once, and links show one twice"
+    here.refused(capsys, match, "--unit-is-row", "--epsilon", "1", usual=False, rows=folder, code=1)
+
+
 KINDS: list[tuple[pa.DataType, list[Any], list[str]]] = [
     (pa.int16(), [7, -1], ["7", "-1"]),
     (pa.bool_(), [True, False], ["true", "false"]),
     (pa.date32(), [dt.date(2026, 11, 30), dt.date(1969, 1, 1)], ["2026-11-30", "1969-01-01"]),
+    (
+        pa.timestamp("ms", "UTC"),
+        [dt.datetime(2026, 11, 30, 7, tzinfo=dt.UTC), dt.datetime(1969, 1, 1, tzinfo=dt.UTC)],
+        ["2026-11-30T07:00:00.000Z", "1969-01-01T00:00:00.000Z"],
+    ),
     (pa.dictionary(pa.int8(), pa.string()), ["x", "y"], ["x", "y"]),
 ]
 
@@ -429,7 +498,7 @@ WRONG = [
     (["--unit-is-row", "--by", "hours", "--bins", "hours=0,1", "--bins", "hours=0,2"], "--bins must be given once for each column"),
     (["--unit-is-row", "--by", "hours", "--bins", "hours=0,1", "--domain", "0,1"], "--domain must be left out for 'hours': --bins lists its keys"),
     (["--unit-is-row", "--by", "week(date)", "--bins", "week(date)=0,1"], "--bins must be of a column of numbers"),
-    (["--unit-is-row", "--by", "week(date)", "--domain", "1..52"], "'1' of --domain .* must be a week such as"),
+    (["--unit-is-row", "--by", "week(date)", "--domain", "1..52"], "--domain week.date. must be a week such as 2026-W49, got '1..52'"),
     (["--unit-is-row", "--by", "week(date)", "--domain", "2013-W01..2013-W02"], "--by: no column is named 'date'"),
     (["--unit", "person", "--by", "week(person)", "--domain", "2013-W01..2013-W02", "--max-partitions", "1"], "--by must not name the column of --unit, 'person'"),
     (["--unit-is-row", "--by", "city", "--by", "city", "--domain", "a,b"], "--by must name each column once"),
@@ -452,6 +521,11 @@ def test_what_is_wrong_is_refused_by_name(here, capsys, words, match) -> None:
             [1, 2],
             ["--by", "year(c)", "--domain", "2013,2014"],
             r"must be a column of dates, timestamps or texts of these for year\(\)",
+        ),
+        (
+            pa.array([0], pa.timestamp("s", "Mars/Base")),
+            ["--by", "day(c)", "--domain", "1970-01-01,1970-01-02"],
+            "must be a column of times in a zone that is known, and holds timestamp.ms, tz=Mars/Base",
         ),
         (
             [1.5],

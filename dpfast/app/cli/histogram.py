@@ -54,7 +54,7 @@ Examples:
   dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
       --sum hours --clamp 0 24 --epsilon 1
   dpfast histogram people.csv out.csv --by age --bins age=0,18,65,120 --unit-is-row --epsilon 1
-  dpfast histogram visits.csv out.csv --by "week(date, Europe/Oslo)" --domain 2026-W01..2026-W52 --unit person \\
+  dpfast histogram visits.csv out.csv --by "week(date, Europe/Oslo)" --domain 2026-W01..2026-W53 --unit person \\
       --max-partitions 4 --epsilon 1
   dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
       --epsilon 1 --ledger budget.db --key-file visits.key --label "visits 2026-11" --resume
@@ -81,7 +81,7 @@ def _law_options(command: Any) -> Any:
     "--by",
     multiple=True,
     metavar="NAME",
-    help='A column whose values are keys, or the "week(NAME)", month, day or year of its dates; repeat it. '
+    help='A column whose values are keys, or the "week(NAME)", month, day or year of its dates, "week(NAME, Europe/Oslo)" by other clocks than UTC\'s; repeat it. '
     "Without it there is one cell, the total.",
 )
 @click.option("--unit", metavar="NAME", help="The column of whom the promise protects, such as person.")
@@ -113,11 +113,11 @@ def _law_options(command: Any) -> Any:
     "--bins",
     multiple=True,
     metavar="NAME=A,B,C",
-    help="Keys of a column of numbers, with their --domain: [A, B) and [B, C); other numbers are left out.",
+    help="Keys of a column of numbers, in place of a --domain: [A, B) and [B, C). Other numbers are left out.",
 )
 @click.option("--strip", is_flag=True, help="Leave out spaces at the ends of texts.")
 @click.option("--null", multiple=True, metavar="TEXT", help="Such a cell is missing, in each column; repeat it.")
-@click.option("--unknown", is_flag=True, help="Rows without a key are counted, too, under the key unknown.")
+@click.option("--unknown", is_flag=True, help="Rows whose key is missing are counted, too, under the key unknown.")
 @click.option(
     "--threshold", is_flag=True, help="Show the keys that no --domain lists, where their noisy count is high."
 )
@@ -202,7 +202,7 @@ class Asked(NamedTuple):
         given = {name: value for name, value in chosen(options).items() if value != ()}
         names: tuple[str, ...] = given.get("by", ())
         by = _keys(given, names)
-        _check(given, names, {key.column for key in by})
+        _check(given, names, by)
         request.check_payer()
         listed, cells = _listed(given, by)
         caps = {name: given[name] for name in CAPS if name in given}
@@ -360,7 +360,7 @@ class Asked(NamedTuple):
     def explained(self) -> str:
         promise = self.mechanism.guarantee
         delta_of: Any = getattr(self.mechanism, "delta", None)
-        said = meaning.promise_in_words(promise, meaning.example(promise, delta_of), "")
+        said = meaning.promise_in_words(promise, meaning.example(promise, delta_of), "an upper bound")
         lines = [*map(terminal.printable, self.lines()), "nothing was read, and nothing was charged"]
         return "\n".join(lines) + "\n\n" + terminal.paragraph(terminal.printable(f"Meaning: {said}"))
 
@@ -378,8 +378,8 @@ def _keys(given: Mapping[str, Any], names: Sequence[str]) -> tuple[Key, ...]:
 
     bins: dict[str, Bins] = {}
     for text in given.get("bins", ()):
-        name = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
-        if not name:
+        name = max((name for name in names if text.startswith(f"{name}=")), key=len, default=None)
+        if name is None:
             raise ParameterError(f"--bins must be NAME=A,B,C for a NAME of --by, got {text!r:.80}")
         if name in bins:
             raise ParameterError(f"--bins must be given once for each column, and came twice for {name!r:.80}")
@@ -391,12 +391,12 @@ def _keys(given: Mapping[str, Any], names: Sequence[str]) -> tuple[Key, ...]:
     return found
 
 
-def _check(given: Mapping[str, Any], by: Sequence[str], columns: set[str]) -> None:
-    """columns: those that keys are made of. Raises: click.UsageError, ParameterError."""
+def _check(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> None:
+    """keys: what --by names. Raises: click.UsageError, ParameterError."""
     for broken, said in _combined(given):
         if broken:
             raise click.UsageError(said)
-    for broken, rule in _ruled(given, by, columns):
+    for broken, rule in _ruled(given, by, keys):
         if broken:
             raise ParameterError(rule)
 
@@ -424,18 +424,19 @@ def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
     yield "intervals" in given and "threshold" in given, shown
 
 
-def _ruled(given: Mapping[str, Any], by: Sequence[str], columns: set[str]) -> Iterable[tuple[bool, str]]:
+def _ruled(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> Iterable[tuple[bool, str]]:
     """What holds of values."""
+    from dpfast.app.tables.keys import Bins
+
     yield len(set(by)) < len(by), "--by must name each column once"
     unit = given.get("unit")
     of_units = f"--by must not name the column of --unit, {unit!r:.80}: its values are units, not public keys"
-    yield unit in {*by, *columns}, of_units
+    yield unit in {*by, *(key.column for key in keys)}, of_units
     written = ["sum" if "summed" in given else "count", *(("low", "high") if "intervals" in given else ())]
     for name in written:
         yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
     summed = given.get("summed")
-    binned = {name for name in by if any(text.startswith(f"{name}=") for text in given.get("bins", ()))}
-    others = {*by, unit} - binned - {None}
+    others = {unit, *(key.name for key in keys if not isinstance(key.made, Bins))} - {None}
     yield summed in others, f"--sum must name another column than --by and --unit, got {summed!r:.80}"
     part = given.get("intervals", USUAL)
     yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"

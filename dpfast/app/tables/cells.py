@@ -17,7 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from dpfast.app.tables import streams
-from dpfast.app.tables.domain import is_moment, is_text
+from dpfast.app.tables.domain import as_texts, is_moment, is_text
 from dpfast.app.tables.files import JsonWriter, check_place, place
 from dpfast.app.tables.rows import BATCH
 from dpfast.app.tables.streams import Form
@@ -83,9 +83,7 @@ def _write_text(file: IO[bytes], delimiter: str, table: pa.Table) -> None:
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Dates and times as ISO 8601 writes them, and texts of one type."""
-    if is_moment(column.type):
-        return pc.replace_substring(column.cast(pa.string()), " ", "T")
-    return column.cast(pa.string()) if is_text(column.type) else column
+    return as_texts(column) if is_moment(column.type) or is_text(column.type) else column
 
 
 def _any(texts: pa.ChunkedArray, pattern: str) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from dpfast.errors import FileError, ParameterError
@@ -75,6 +76,12 @@ def cells_of(kind: pa.DataType) -> pa.DataType:
     """That of the categories, where a column has these."""
     kind = kind.value_type if kinds.is_dictionary(kind) else kind
     return pa.string() if kinds.is_string_view(kind) else kind
+
+
+def as_texts(cells: pa.Array) -> pa.Array:
+    """Cells as OUT writes them: moments as ISO 8601 does."""
+    texts = cells.cast(pa.string())
+    return pc.replace_substring(texts, " ", "T") if is_moment(cells.type) else texts
 
 
 def numbers(keys: pa.Array) -> pa.Array:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpfast.app.tables.domain import MOST, Domain, is_moment, numbers
+from dpfast.app.tables.domain import MOST, Domain, as_texts, is_moment, numbers
 from dpfast.app.tables.keys import UNKNOWN
 from dpfast.app.tables.rows import Batch, Rows
 from dpfast.errors import ParameterError
@@ -43,7 +43,7 @@ class Listed:
             elif held == kind:
                 found.append(domain.typed(key.name, held))
             else:  # texts, for one of them is UNKNOWN
-                known = iter(domain.without(UNKNOWN).typed(key.name, held).cast(kind).to_pylist())
+                known = iter(as_texts(domain.without(UNKNOWN).typed(key.name, held)).to_pylist())
                 found.append(pa.array([text if text == UNKNOWN else next(known) for text in domain.texts], kind))
         return found
 

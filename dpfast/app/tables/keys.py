@@ -10,6 +10,7 @@ import datetime as dt
 import re
 import zoneinfo
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,15 +21,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from dpfast.app.tables.domain import HELD, Domain, cells_of, domain_of, is_moment, is_text
+from dpfast.app.tables.domain import BOOLS, HELD, Domain, cells_of, domain_of, is_moment, is_text
+from dpfast.app.tables.domain import RANGE as NUMBERS
 from dpfast.errors import ParameterError, UnusableValuesError
 
 UNKNOWN = "unknown"  # the key of a row that has none, with --unknown
 DATE, TIME = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
 WRITTEN, ZONED = f"^{DATE}({TIME})?$", f"^{DATE}{TIME}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)$"
 QUARTER, A_DAY = 900, 86_400  # seconds
+UNITS = "s", "ms", "us", "ns"
 LATE, LAST = 2_114_380_800, 253_402_128_000  # 2037, from which on Arrow knows no summer time; 9999
 RANGE = re.compile(r"([0-9]{4}[-0-9W]*)[.][.]([0-9]{4}[-0-9W]*)")
+NUMBER = re.compile(r"[+-]?([0-9]{1,400}[.]?[0-9]{0,400}|[.][0-9]{1,400})([eE][+-]?[0-9]{1,3})?")
 FARTHEST = 10**300  # an edge: all are doubles
 CALENDAR = re.compile(r"(week|month|day|year)\((.+?)(?:, *([A-Za-z][\w+-]*(?:/[\w+-]+)*))?\)")
 FORMS = {"week": "2026-W49", "month": "2026-11", "day": "2026-11-30", "year": "2026"}
@@ -109,6 +113,8 @@ class Calendar(NamedTuple):
         Raises: FileError, ParameterError.
         """
         if not (found := RANGE.fullmatch(text)):
+            if NUMBERS.fullmatch(text):
+                self._first(text, option)
             domain = domain_of(text, option)
             for key, where in zip(domain.texts, domain.where, strict=True):
                 self._first(key, where)
@@ -128,6 +134,7 @@ class Calendar(NamedTuple):
                 f"{option} {field.name!r:.80} must be a column of dates, timestamps or texts of these for "
                 f"{self.part}(), and holds {field.type}"
             )
+        _check_zone(option, field, kind)
 
     def keys(self, cells: pa.Array, where: str) -> pa.Array:
         """Labels. A time without a zone, and a date, are taken as they are written.
@@ -157,8 +164,11 @@ class Key(NamedTuple):
         part, column, zone = found.groups()
         try:
             pc.local_timestamp(pa.array([0], pa.timestamp("s", zone or "UTC")))
+            known = zone != "localtime"  # which is another one on each machine
         except (pa.ArrowException, ValueError):
-            raise ParameterError(f"--by {part}() must name a zone such as Europe/Berlin, got {zone!r:.40}") from None
+            known = False
+        if not known:
+            raise ParameterError(f"--by {part}() must name a zone such as Europe/Berlin, got {zone!r:.40}")
         return cls(name, column, Calendar(part, zone or "UTC"))
 
     def keys(self, cells: pa.Array, where: str) -> pa.Array:
@@ -175,18 +185,45 @@ class Key(NamedTuple):
         return _kind_of_key(option, field)
 
 
+def missing(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
+    """The cells of a column that texts are: read as a domain is, but numbers by their value."""
+    found = [pa.array([], kind)]
+    for text in texts:
+        with suppress(pa.ArrowInvalid, OverflowError):
+            found.append(_cell(text, kind))
+    return pa.concat_arrays(found)
+
+
+def _cell(text: str, kind: pa.DataType) -> pa.Array:
+    """One, or none. Raises: pa.ArrowInvalid, OverflowError (none, too)."""
+    if kinds.is_boolean(kind):
+        return pa.array([BOOLS[text]] if text in BOOLS else [], kind)
+    if not (kinds.is_integer(kind) or kinds.is_floating(kind)):
+        return pa.array([text]).cast(kind)
+    if not NUMBER.fullmatch(text):
+        return pa.array([], kind)
+    number = Fraction(text)
+    if kinds.is_floating(kind):
+        return pa.array([float(number)], kind)
+    return pa.array([int(number)] if number.denominator == 1 else [], kind)
+
+
 def _kind_of_key(option: str, field: pa.Field) -> pa.DataType:
     kind = cells_of(field.type)
     if not (is_text(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or is_moment(kind)):
         hint = ": --bins makes keys of such numbers" if kinds.is_floating(kind) else ""
         raise ParameterError(f"{option} {field.name!r:.80} must be a column of {HELD}, and holds {field.type}{hint}")
+    _check_zone(option, field, kind)
+    return kind
+
+
+def _check_zone(option: str, field: pa.Field, kind: pa.DataType) -> None:
     try:
         pa.nulls(1, kind).cast(pa.string())
     except pa.ArrowInvalid:
         raise ParameterError(
             f"{option} {field.name!r:.80} must be a column of times in a zone that is known, and holds {field.type}"
         ) from None
-    return kind
 
 
 def _taken(labels: list[str], place: npt.NDArray[np.int64], cells: pa.Array) -> pa.Array:
@@ -199,11 +236,12 @@ def _taken(labels: list[str], place: npt.NDArray[np.int64], cells: pa.Array) -> 
 
 
 def _days(moments: pa.Array, zone: str) -> pa.Array:
-    """The days by the clocks of a zone."""
+    """The days by the clocks of a zone, which show some times twice: instants are rounded."""
     if not (kinds.is_timestamp(moments.type) and moments.type.tz):
         return moments.cast(pa.date32())
-    seconds = pc.floor_temporal(moments, unit="second").cast(pa.timestamp("s", zone))
-    instants, days = seconds.cast(pa.int64()), pc.local_timestamp(seconds).cast(pa.date32())
+    ticks = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy() // 1000 ** UNITS.index(moments.type.unit)
+    instants = pc.if_else(pc.is_valid(moments), pa.array(ticks), None)
+    days = pc.local_timestamp(instants.cast(pa.timestamp("s", zone))).cast(pa.date32())
     late = pc.fill_null(pc.greater_equal(instants, LATE), False)
     if not pc.any(late).as_py():
         return days

@@ -109,7 +109,7 @@ class ParquetFolder:
         if not fragments:
             raise ParameterError(f"{path} holds no Parquet file")
         self.paths = [Path(each.path) for each in fragments]
-        _check_whole(path, self.paths)
+        check_whole(path, self.paths)
         self._files = [Parquet(each) for each in self.paths]
         first = self._files[0]
         self.rows, self.codec, self._inner = sum(each.rows for each in self._files), first.codec, first.schema
@@ -147,7 +147,7 @@ class ParquetFolder:
                 yield pa.RecordBatch.from_arrays(made, schema=schema), batch.num_rows / self.rows
 
 
-def _check_whole(folder: Path, files: Sequence[Path]) -> None:
+def check_whole(folder: Path, files: Sequence[Path]) -> None:
     """Each file is there once: a row that a link shows twice would get noise twice, for one price.
 
     Raises: FileError (so it is not, or a link leads nowhere, or something is no regular file).

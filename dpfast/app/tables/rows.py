@@ -19,10 +19,10 @@ import pyarrow.types as kinds
 
 from dpfast.app.tables.arrow_reader import ArrowFile
 from dpfast.app.tables.csv_text import CsvText, Records
-from dpfast.app.tables.domain import cells_of, is_moment, is_text, numbers
+from dpfast.app.tables.domain import as_texts, cells_of, is_moment, is_text, numbers
 from dpfast.app.tables.held import NO_MEMORY, check_width
-from dpfast.app.tables.keys import UNKNOWN, Bins, Key
-from dpfast.app.tables.readers import JsonLines, Parquet, ParquetFolder
+from dpfast.app.tables.keys import UNKNOWN, Bins, Key, missing
+from dpfast.app.tables.readers import JsonLines, Parquet, ParquetFolder, check_whole
 from dpfast.app.tables.source import cells_decide
 from dpfast.app.tables.streams import PIPE, Form, form, states
 from dpfast.app.tables.text_format import TextFormat
@@ -92,6 +92,8 @@ class Rows:
         self.name = "standard input" if path == PIPE else path.name
         with _reading(path):
             files = _files(path)
+            if path.is_dir():
+                check_whole(path, files)
         forms = [form(file, given) for file in files]
         self.format = _one_format(path, forms)
         with _reading(self.path):
@@ -105,6 +107,9 @@ class Rows:
                     hint = how.hint(text.header.decode("utf-8", "replace"))
                     fields = f"{len(text.names)} field{'s' * (len(text.names) > 1)}{hint}"
                     _places(text.names, columns, f"the header of {text.what} has {fields}")
+                for key in columns.by:
+                    if isinstance(key.made, Bins):
+                        key.kind("--by", pa.field(key.column, pa.float64()))
                 self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
                 self.held = self.kinds
                 return
@@ -124,6 +129,10 @@ class Rows:
             _check_unit(schema.field(columns.unit))
         if columns.value is not None:
             _check_value(schema.field(columns.value))
+        held = [cells_of(schema.field(name).type) for name in columns.names]
+        for text in columns.null:
+            if not any(len(missing([text], kind)) for kind in held):
+                raise ParameterError(f"--null must be what a column that is read can hold, got {text!r:.80}")
 
     def batches(self) -> Iterator[Batch]:
         """All rows that have a key, a unit and a value, in batches.
@@ -156,7 +165,10 @@ class Rows:
     def _keys(self, key: Key, kind: pa.DataType, cells: Mapping[tuple[str, bool], pa.Array]) -> pa.Array:
         column = cells[key.column, isinstance(key.made, Bins)]
         found = key.keys(column, f"column {key.column!r:.80} of {self.name}")
-        return pc.if_else(pc.is_null(column), UNKNOWN, found.cast(kind)) if self.columns.unknown else found
+        if not self.columns.unknown:
+            return found
+        lacks = pc.is_null(column if isinstance(key.made, Bins) else found)  # a number outside all bins is known
+        return pc.if_else(lacks, UNKNOWN, as_texts(found) if found.type != kind else found)
 
     def must_be_the_same(self) -> None:
         """Raises: FileError (a file that was written, or replaced, since it was opened)."""
@@ -175,7 +187,7 @@ class Rows:
                 for name in columns.names:
                     place = text.names.index(name)
                     if name in columns.numbers:
-                        cells[name, True] = _number(pa.array(self._reals(records, place, name)))
+                        cells[name, True] = _number(self._filled(pa.array(self._reals(records, place, name))))
                     if name in texts:
                         cells[name, False] = self._filled(_decoded(records, place, name))
                 yield len(records.spans), cells
@@ -198,18 +210,9 @@ class Rows:
         columns = self.columns
         if columns.strip and is_text(cells.type):
             cells = pc.utf8_trim_whitespace(cells)
-        if len(missing := _as_cells(columns.null, cells.type)):
-            cells = pc.if_else(pc.is_in(cells, value_set=missing), None, cells)
+        if len(none := missing(columns.null, cells.type)):
+            cells = pc.if_else(pc.is_in(cells, value_set=none), None, cells)
         return _filled(cells)
-
-
-def _as_cells(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
-    """Those texts that a column of this type can hold."""
-    found = []
-    for text in texts:
-        with suppress(pa.ArrowInvalid):
-            found.append(pa.array([text]).cast(kind))
-    return pa.concat_arrays(found) if found else pa.array([], kind)
 
 
 Table: TypeAlias = JsonLines | ArrowFile | Parquet | ParquetFolder
@@ -276,6 +279,9 @@ def _one_format(path: Path, forms: Sequence[Form]) -> str:
 
 def _places(names: Sequence[str], columns: Columns, there: str) -> None:
     """Raises: ParameterError (no such column, or several)."""
+    for key in columns.by:
+        if key.name in names and key.name != key.column and key.column in names:
+            raise ParameterError(f"--by {key.name!r:.80} is a column, and made of {key.column!r:.80}, too: rename one")
     for option, name in columns.asked:
         if name not in names:
             raise ParameterError(f"{option}: no column is named {name!r:.80}; {there:.500}")
