@@ -158,6 +158,16 @@ class FileError(DpfastError):
     """
 
 
+class UnsupportedError(DpfastError, NotImplementedError):
+    """This system lacks what a call rests on: on Windows a ledger, a key file or a job's stage.
+
+    Nothing was charged, made or written. docs/installing.md says what each system has.
+
+    >>> issubclass(dpfast.UnsupportedError, NotImplementedError)
+    True
+    """
+
+
 class SelfCheckError(DpfastError, RuntimeError):
     """This build of the C code does not reproduce known answers on this machine.
 

@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 from dpfast import _native
+from dpfast.system import at_fork
 
 # Held by the thread that imports or compiles. A fork waits for it, or the child would find both
 # locks held for ever. The hooks have no line of Python where a signal handler could raise.
 _loading = _native.new_lock()
 _hold, _release = partial(_native.shut, _loading, 1), partial(_native.unlock, _loading)
-os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
+at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
 START = 5.0  # seconds in which a thread has begun, if it ever does
 
 

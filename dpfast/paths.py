@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import stat
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
+from dpfast import system
 from dpfast.errors import DpfastError, DTypeError, FileError, ParameterError
 
 MOST_LINKS = 40  # on one path, as Linux has it
@@ -162,17 +162,17 @@ def atomic_write(
         folder = path.parent
         if found == "compare" and not os.access(folder, os.W_OK):  # what writes nothing may be where nobody can
             folder = Path(tempfile.gettempdir())
-        with _temporary(folder) as file:
+        with system.temporary(folder) as file:
             yield file
             if found == "compare" or (found == "keep" and path.exists()):
                 _compare(file, path, record, beside, same)
                 return
-            _finish(file, path.parent, private=private)
+            system.finish(file, path.parent, private=private)
             if record is None:
                 _place(file, path, found=found, same=same)
             else:
                 _place_both(file, path, record.encode(), beside, found=found)
-            flush(path.parent)
+            system.flush_folder(path.parent)
     except DpfastError:
         raise
     except OSError as error:
@@ -251,53 +251,11 @@ def _same(one: IO[bytes], other: IO[bytes]) -> bool:
     return not other.read(1)
 
 
-@contextmanager
-def _temporary(directory: Path) -> Iterator[IO[bytes]]:
-    """Yield a file for its owner alone, without a name if it can be, so that no kill leaves it."""
-    if (handle := _nameless(directory, 0o600)) is not None:
-        with os.fdopen(handle, "w+b") as file:
-            yield file
-        return
-    with tempfile.NamedTemporaryFile(dir=directory, prefix=".dpfast-", suffix=".tmp", delete=False) as file:
-        try:
-            yield file
-        finally:
-            Path(file.name).unlink(missing_ok=True)
-
-
-def _nameless(directory: Path, mode: int) -> int | None:
-    with suppress(AttributeError, OSError):  # not every system and file system has such files
-        handle = os.open(directory, os.O_TMPFILE | os.O_RDWR, mode)
-        if os.path.exists(f"/proc/self/fd/{handle}"):  # noqa: PTH110  this path gives it a name later
-            return handle
-        os.close(handle)
-    return None
-
-
-def _finish(file: IO[bytes], directory: Path, *, private: bool = False) -> None:
-    """Flush a file to the disk, with the permissions of a new file, or its owner's alone."""
-    file.flush()
-    os.fchmod(file.fileno(), 0o600 if private else _permissions(directory))
-    os.fsync(file.fileno())
-
-
-def _permissions(directory: Path) -> int:
-    """Those of a new file. One is made: to read the umask is to set it, for all threads."""
-    if (handle := _nameless(directory, 0o666)) is None:
-        path = directory / f".dpfast-{secrets.token_hex(8)}.tmp"
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-        path.unlink()
-    try:
-        return stat.S_IMODE(os.fstat(handle).st_mode)
-    finally:
-        os.close(handle)
-
-
 def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, found: Found) -> None:
     """Place the record, then the file: the file is never there without its own record."""
-    with _temporary(path.parent) as extra:
+    with system.temporary(path.parent) as extra:
         extra.write(record)
-        _finish(extra, path.parent)
+        system.finish(extra, path.parent)
         if found == "replace":
             path.unlink(missing_ok=True)  # otherwise a kill here would leave the old file beside the new record
         placed = _place(extra, beside, found=found)
@@ -312,7 +270,7 @@ def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, fou
 def _place(file: IO[bytes], path: Path, *, found: Found, same: Same | None = None) -> bool:
     """Give a file the name `path`. False: an equal file has it, and keeps it."""
     try:
-        _link(file, path)  # unlike a rename, a link never replaces a file that came meanwhile
+        system.link(file, path)  # unlike a rename, a link never replaces a file that came meanwhile
     except OSError as error:
         exists = isinstance(error, FileExistsError)
         if not exists and isinstance(file.name, int):
@@ -323,27 +281,8 @@ def _place(file: IO[bytes], path: Path, *, found: Found, same: Same | None = Non
         _refuse_existing(path, force=found == "replace")
         if exists and found != "replace":  # the file has gone again
             raise
-        _replace(file, path)  # also on a file system without links
+        system.replace(file, path)  # also on a file system without links
     return True
-
-
-def _link(file: IO[bytes], path: Path) -> None:
-    if isinstance(file.name, int):  # it has no name; with src_dir_fd Python follows the link in /proc
-        os.link(f"/proc/self/fd/{file.name}", path, src_dir_fd=file.name)
-    else:
-        path.hardlink_to(file.name)
-
-
-def _replace(file: IO[bytes], path: Path) -> None:
-    """Replace `path` in one step. The file is whole by now, and has another name for a moment."""
-    named = Path(file.name) if isinstance(file.name, str) else path.with_name(f".dpfast-{secrets.token_hex(8)}.tmp")
-    if isinstance(file.name, int):
-        _link(file, named)
-    try:
-        named.replace(path)
-    except BaseException:
-        named.unlink(missing_ok=True)
-        raise
 
 
 def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
@@ -362,19 +301,10 @@ def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
 
 def make(path: Path, content: bytes) -> None:
     """Make a file for its owner alone, over nothing; it is on the disk then. Raises: OSError."""
-    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    handle = system.open_private(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     try:
         while content:  # no buffer: a secret is not copied
             content = content[os.write(handle, content) :]
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk. Raises: OSError."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
+        system.to_disk(handle)
     finally:
         os.close(handle)

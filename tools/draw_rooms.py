@@ -18,7 +18,9 @@ ROOMS = ("app", "evidence", "engines", "adapters", "face", "counts", "ledger", "
 FILES = {  # the files of the package's root by their room; all else is in the room of its folder
     "__main__.py": "app",
     **dict.fromkeys(("__init__.py", "former.py", "numba.py", "postprocess.py", "testing.py"), "face"),
-    **dict.fromkeys(("_dpf", "_native.py", "errors.py", "loading.py", "paths.py", "terminal.py"), "ground"),
+    **dict.fromkeys(
+        ("_dpf", "_native.py", "errors.py", "loading.py", "paths.py", "system.py", "terminal.py"), "ground"
+    ),
 }
 AT_ONCE, LATE = "●", "○"
 HEAD = "<!-- rooms:start -->\n```\n"

@@ -8,7 +8,6 @@ never replaced by an older one: processes take turns by a lock on the key file.
 
 from __future__ import annotations
 
-import fcntl
 import hmac
 import json
 import os
@@ -22,6 +21,7 @@ from dpfast.errors import FileError, LedgerError, caller
 from dpfast.noise.release.key import KeyFile
 from dpfast.noise.release.secret import Labelled, encode
 from dpfast.paths import make
+from dpfast.system import lock, open_private
 
 KEPT = 32  # heads a ledger: the last one that a restored copy has tells how much it lacks at most
 LONGEST = 2**26  # bytes; heads of a ledger take 0.4 MB at most, for a sum has at most 4,096 letters (store.exact)
@@ -72,7 +72,7 @@ def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
     try:
         key = KeyFile(place)
         with key.path.open("rb") as turn:
-            fcntl.flock(turn, fcntl.LOCK_EX)
+            lock(turn, wait=True)
             found = known(key)
             before = [] if anew else found.get(ledger.hex(), [])
             if not before or before[-1][0] < head.number:
@@ -92,7 +92,7 @@ def known(key: KeyFile) -> dict[str, Sequence[Any]]:
     """What was seen of each ledger, as it is written down. Raises: LedgerError."""
     name = name_of(key.path)
     try:
-        with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        with open(open_private(name, follow=False), "rb") as file:  # noqa: PTH123
             written = file.read(LONGEST)
     except FileNotFoundError:
         return {}

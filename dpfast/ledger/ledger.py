@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import grp
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerError, ParameterError
-from dpfast.ledger import head, store
+from dpfast.ledger import head, place, store
 from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
 from dpfast.noise.mechanisms.described import Payable
@@ -86,7 +85,8 @@ class Ledger:
     releases under a KeyFile what they saw. A spend is never given back, whatever became of its
     release. The file FILE.lock beside it is the ledger's lock: leave it there.
     Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made;
-        damaged, locked, under two names, other terms; to be made where others may add files).
+        damaged, locked, under two names, other terms; to be made where others may add files);
+        UnsupportedError (on Windows).
 
     >>> ledger = dpfast.Ledger("year.db", 3, dataset="visits", unit="patient", create=True)
     >>> counts = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1, unit="patient")
@@ -110,6 +110,7 @@ class Ledger:
         create: bool = False,
         shared_with: str | int | None = None,
     ) -> None:
+        place.check_system()
         file, group = absolute(path), _group_of(shared_with)
         given = {
             "dataset": None if dataset is None else _text("dataset", dataset),
@@ -496,7 +497,8 @@ class Ledger:
 
         Its budget and charges stay. Earlier versions of dpfast refuse it then.
         shared_with: as of Ledger.
-        Raises: LedgerError (no ledger of these formats, or damaged: then the file is as it was).
+        Raises: LedgerError (no ledger of these formats, or damaged: then the file is as it was);
+            UnsupportedError (on Windows).
 
         >>> ledger = dpfast.Ledger("today.db", 1, create=True)
         >>> dpfast.Ledger.upgrade("today.db")
@@ -506,6 +508,7 @@ class Ledger:
         """
         from dpfast.ledger.upgrade import upgrade
 
+        place.check_system()
         file = absolute(path)
         upgrade(file, _group_of(shared_with))
         return cls(file, shared_with=shared_with)
@@ -621,6 +624,8 @@ def _group_of(shared_with: str | int | None) -> int | None:
         return None
     if isinstance(shared_with, bool) or not isinstance(shared_with, str | int):
         raise DTypeError(f"shared_with must be a group's name or number, not {type(shared_with).__name__}")
+    import grp  # late: Windows has none
+
     try:
         number = shared_with if isinstance(shared_with, int) else grp.getgrnam(shared_with).gr_gid
     except (KeyError, ValueError):  # or a name with a null

@@ -10,7 +10,6 @@ systems, and a script can hold it by flock(1).
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import threading
@@ -22,6 +21,7 @@ from io import FileIO
 from pathlib import Path
 from weakref import WeakSet
 
+from dpfast import system
 from dpfast.errors import LedgerError
 
 MARK = b"dplg"  # the application's number in the header of a ledger
@@ -40,7 +40,7 @@ def _in_child() -> None:
     using.release()
 
 
-os.register_at_fork(before=using.acquire, after_in_parent=using.release, after_in_child=_in_child)
+system.at_fork(before=using.acquire, after_in_parent=using.release, after_in_child=_in_child)
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def held(ledger: Path, patience: float, like: Path | None = None) -> Iterator[No
                     yield
                 finally:
                     if not file.closed:  # as it is in a child
-                        fcntl.flock(file, fcntl.LOCK_UN)  # closing would not, where a child has a copy
+                        system.unlock(file)  # closing would not, where a child has a copy
                         file.close()
                 return
         if time.monotonic() > end:
@@ -74,7 +74,7 @@ def _taken(ledger: Path, like: Path) -> FileIO | None:
         file = FileIO(name, opener=partial(_opened, ledger, like))  # which is closed where Ctrl-C loses it
         _files.add(file)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(file, wait=False)
             mine = os.path.samestat(os.fstat(file.fileno()), os.lstat(name))
         except (BlockingIOError, FileNotFoundError):
             pass
@@ -100,9 +100,8 @@ def _is_ledger(file: Path) -> bool:
 
 def _opened(ledger: Path, like: Path, name: str, _: int) -> int:
     """A descriptor of the file, which is made if it is not there, for those who may charge."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link is followed, no pipe waited for
     try:
-        return os.open(name, flags)
+        return system.open_private(name, follow=False)
     except FileNotFoundError:
         if ledger.exists() and not _is_ledger(ledger):  # no lock is left beside a file that is named by mistake
             raise LedgerError(f"{ledger} is not a ledger of dpfast") from None
@@ -111,7 +110,7 @@ def _opened(ledger: Path, like: Path, name: str, _: int) -> int:
             raise LedgerError(
                 f"{ledger} has no lock: its owner makes one by `dpfast ledger verify {ledger}`; nothing was released"
             ) from None
-        descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = system.open_private(name, os.O_RDONLY | os.O_CREAT | os.O_EXCL, follow=False)
     if about is not None:
         if user == 0:  # else root, who only looks, would lock the owner out
             os.fchown(descriptor, about.st_uid, about.st_gid)

@@ -14,12 +14,18 @@ from pathlib import Path
 
 from dpfast.errors import LedgerError
 from dpfast.paths import open_to_others, written_by_others
+from dpfast.system import must_have_owners
 
 BESIDE = "-journal", "-wal", "-shm", ".lock"
 ADVICE = (
     ". Who may add a file beside a ledger can undo its charges: keep it in a folder of its own (mkdir -m 700), or name "
     "the group that shares it (shared_with=, --shared-with)"
 )
+
+
+def check_system() -> None:
+    """Raises: UnsupportedError (no ledger can be kept from others on this system)."""
+    must_have_owners("Ledger", "dpfast.compose(…) adds up what releases guarantee")
 
 
 def account() -> frozenset[int]:

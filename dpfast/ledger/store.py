@@ -35,8 +35,8 @@ from dpfast.ledger.head import Head
 from dpfast.ledger.lock import MARK, PAUSE, held, using
 from dpfast.ledger.table import Entry
 from dpfast.noise.release.secret import encode
-from dpfast.paths import flush
 from dpfast.privacy import formatting
+from dpfast.system import flush_file, flush_folder
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -532,11 +532,11 @@ def _appearing(path: Path, group: int | None = None) -> Iterator[Path]:
                 os.chown(made, -1, group)
                 made.chmod(0o660)
             yield made
-            flush(made)
+            flush_file(made)
             with held(path, PATIENCE, like=made):  # so that nobody sees it under two names
                 path.hardlink_to(made)  # which, unlike a rename, never replaces what is there
                 made.unlink()
-            flush(path.parent)
+            flush_folder(path.parent)
     except FileExistsError:
         raise LedgerError(f"{path} exists") from None
     except OSError as error:

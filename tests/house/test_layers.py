@@ -57,18 +57,19 @@ PUBLIC = {"__init__.py", "errors.py", "ledger", "noise/mechanisms", "privacy", "
 SEES: dict[str, set[str]] = {
     "_native.py": {"_dpf", "errors.py"},
     "errors.py": set(),
-    "loading.py": {"_native.py"},
-    "paths.py": {"errors.py"},
+    "loading.py": {"_native.py", "system.py"},
+    "paths.py": {"errors.py", "system.py"},
+    "system.py": {"errors.py"},
     "terminal.py": set(),
     "former.py": set(),
     "numba.py": {"noise/kernels/added.py"},
     "postprocess.py": {"counts/postprocess.py"},
     "testing.py": {"noise/release/fixed_key.py"},
     "privacy": {"errors.py"},
-    "privacy/exact": {"errors.py", "loading.py"},
-    "noise/kernels": {"loading.py", "paths.py"},
+    "privacy/exact": {"errors.py", "loading.py", "system.py"},
+    "noise/kernels": {"loading.py", "paths.py", "system.py"},
     "noise/kernels/added.py": {"_native.py", "errors.py", "noise/kernels", "privacy/parameters.py"},
-    "noise/random": {"_native.py", "errors.py", "privacy"},
+    "noise/random": {"_native.py", "errors.py", "privacy", "system.py"},
     # Whatever of counts/ only computes from noisy counts or from names sees nothing that draws.
     "counts/postprocess.py": {"errors.py", "privacy", "noise/release/arrays.py"},
     "counts/trees/noisy_tree.py": {"counts/trees", "errors.py", "noise/kernels", "noise/release/arrays.py", "privacy"},
@@ -76,9 +77,9 @@ SEES: dict[str, set[str]] = {
     "adapters": {"__init__.py", "errors.py"},  # the public API alone
     "adapters/arrow_capsules.py": {"__init__.py", "_native.py", "adapters", "errors.py"},  # a result may outlive Python
     "engines": {"__init__.py", "adapters/__init__.py", "errors.py"},
-    "engines/jobs": {"__init__.py", "_native.py", "counts", "errors.py", "ledger", "noise", "paths.py", "privacy"},
+    "engines/jobs": {"__init__.py", "_native.py", "counts", "errors.py", "ledger", "noise", "paths.py", "privacy", "system.py"},
     "ledger": {"errors.py", "noise/mechanisms", "noise/release/counts.py", "noise/release/key.py", "noise/release/seal.py", "noise/release/secret.py",
-               "paths.py", "privacy"},
+               "paths.py", "privacy", "system.py"},
     "evidence/audit": PUBLIC | {"evidence/statistics.py", "terminal.py"},
     "evidence/bench": PUBLIC | {"paths.py", "terminal.py"},
     "evidence/bench/curves.py": PUBLIC | {"evidence/bench", "noise/release/engine.py", "paths.py", "terminal.py"},  # what ran
@@ -87,7 +88,7 @@ SEES: dict[str, set[str]] = {
     "evidence/bench/sampler.py": PUBLIC | {"evidence", "paths.py", "terminal.py"},  # the tests that there are
     "evidence/statistics.py": {"privacy/exact"},
     "app/cli": PUBLIC | {"_native.py", "app", "counts/records/bounded_histogram.py", "counts/records/partitions.py", "engines/jobs", "evidence", "noise/kernels", "noise/release/arrays.py",
-                         "noise/release/engine.py", "noise/release/seal.py", "paths.py", "terminal.py"},
+                         "noise/release/engine.py", "noise/release/seal.py", "paths.py", "system.py", "terminal.py"},
     "app/pictures": PUBLIC | {"evidence/audit", "evidence/bench", "paths.py"},
     "app/report": {"errors.py", "privacy", "terminal.py"},
     "app/tables": {"errors.py", "noise/release/arrays.py", "noise/release/blocks.py", "paths.py"},
@@ -112,6 +113,8 @@ SEEN_BY: dict[str, set[str]] = {
                    "app/cli/info.py"},
     "paths.py": {"noise/kernels", "noise/release/key.py", "ledger", "engines/jobs", "evidence/bench", "app"},
     "loading.py": {"privacy/exact", "noise/kernels"},
+    "system.py": {"loading.py", "paths.py", "privacy/exact", "noise/kernels", "noise/random", "noise/release/key.py", "noise/release/secret.py", "ledger",
+                  "engines/jobs", "app/cli/request.py"},
     "terminal.py": {"evidence", "app/cli", "app/report"},
     "privacy/exact": {"privacy", "noise/mechanisms", "noise/release/digits.py", "evidence/audit", "evidence/selftest", "evidence/statistics.py"},
     "noise/kernels": {"noise/mechanisms", "counts", "evidence/selftest", "app/cli/info.py"},
@@ -147,6 +150,9 @@ COMPUTED = {
     "evidence/audit/audited.py",
     "noise/kernels/__init__.py",
 }
+# What dpfast/system.py alone takes, of the standard library and of os.
+LOCKS = {"fcntl", "msvcrt"}
+SYSTEM = {"O_BINARY", "O_TMPFILE", "fdatasync", "fsync", "link", "open", "register_at_fork"}
 # Loops in mechanisms/ whose length is that of data, and why each may be.
 LOOPS = {
     ("above_threshold.py", "_release"): "one answer after another is the mechanism",
@@ -285,6 +291,18 @@ def only_native_touches_the_c_module(root: Path) -> Iterator[str]:
             yield f"{path}: takes ffi or lib from _native"
 
 
+def only_system_asks_the_system(root: Path) -> Iterator[str]:
+    for path, tree in modules(root):
+        found = {alias.name for node in nodes(tree)[ast.Import] for alias in node.names} & LOCKS
+        found |= {node.module for node in nodes(tree)[ast.ImportFrom]} & LOCKS
+        taken = (node for node in nodes(tree)[ast.ImportFrom] if node.module == "os")
+        names = {alias.name for node in taken for alias in node.names}
+        attributes = (node for node in nodes(tree)[ast.Attribute] if isinstance(node.value, ast.Name))
+        found |= (names | {node.attr for node in attributes if node.value.id == "os"}) & SYSTEM
+        if path != "system.py":
+            yield from (f"{path}: asks for {name}, as dpfast/system.py alone may" for name in sorted(found))
+
+
 def mechanisms_leave_loops_over_data_to_kernels(root: Path) -> Iterator[str]:
     found = set()
     for path in sorted((root / "dpfast" / "noise" / "mechanisms").glob("*.py")):
@@ -401,6 +419,7 @@ RULES: tuple[Callable[[Path], Iterator[str]], ...] = (
     no_modules_import_each_other,
     the_picture_is_of_this_tree,
     only_native_touches_the_c_module,
+    only_system_asks_the_system,
     mechanisms_leave_loops_over_data_to_kernels,
     the_reference_is_independent,
     c_files_have_a_room,
@@ -475,6 +494,12 @@ PLANTED = (
     (no_room_looks_up, "dpfast/noise/release/engine.py", END, "def _x(): from dpfast.app import pictures"),
     (rooms_import_what_they_may, "dpfast/ledger/table.py", END, "def _x(): from dpfast import terminal"),
     (rooms_import_what_they_may, "dpfast/terminal.py", END, "import dpfast"),
+    (only_system_asks_the_system, "dpfast/ledger/head.py", END, "def _x(): import fcntl"),
+    (only_system_asks_the_system, "dpfast/ledger/store.py", END, "def _x(): import msvcrt"),
+    (only_system_asks_the_system, "dpfast/noise/release/key.py", END, "def _x(name): return os.open(name, os.O_RDONLY)"),
+    (only_system_asks_the_system, "dpfast/paths.py", END, "def _x(handle): os.fsync(handle)"),
+    (only_system_asks_the_system, "dpfast/paths.py", END, "from os import fdatasync"),
+    (only_system_asks_the_system, "dpfast/loading.py", END, "os.register_at_fork(before=_hold)"),
     (the_reference_is_independent, "tests/reference.py", END, "import dpfast"),
     (the_reference_is_independent, "tests/reference.py", END, "import scipy"),
     (c_files_have_a_room, "csrc/helper_things.c", END, "int x;"),

@@ -32,7 +32,7 @@ from dpfast import (
     LedgerError,
     ParameterError,
 )
-from dpfast.ledger import lock, store
+from dpfast.ledger import store
 
 # ------------------------------------------------------------------ the file
 
@@ -435,7 +435,7 @@ def test_a_lock_file_that_is_gone_is_made_again(ledger, monkeypatch) -> None:
         real(file, how)
 
     insert = store.insert
-    monkeypatch.setattr(lock.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     monkeypatch.setattr(store, "insert", lambda *row: held.append(is_locked(lock_file)) or insert(*row))
     ledger.spend(TENTH)
     assert held == [True]
@@ -490,7 +490,7 @@ def test_ctrl_c_leaves_no_lock(ledger, monkeypatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(store, "PATIENCE", 10.0)
-    for module, name, interrupted in ((lock.fcntl, "flock", flock), (store, "insert", inserted)):
+    for module, name, interrupted in ((fcntl, "flock", flock), (store, "insert", inserted)):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(module, name, interrupted)
             ledger.spend(TENTH)

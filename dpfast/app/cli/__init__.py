@@ -8,9 +8,11 @@ prints fails if it cannot.
 
 from __future__ import annotations
 
+import _thread
 import re
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -38,10 +40,18 @@ from dpfast.app.cli.ledger import ledger
 from dpfast.app.cli.options import InOrder
 from dpfast.app.cli.privatize import privatize, verify
 from dpfast.app.cli.selftest import selftest
-from dpfast.errors import DataDependentError, DpfastError, DTypeError, ParameterError, WeakGuaranteeWarning
+from dpfast.errors import (
+    DataDependentError,
+    DpfastError,
+    DTypeError,
+    ParameterError,
+    UnsupportedError,
+    WeakGuaranteeWarning,
+)
 
 MOMENT = 0.01  # seconds
 UNPRINTED = "cannot write standard output: {}"
+WRONG = ParameterError, DTypeError, UnsupportedError  # wrong usage, whatever the data are
 EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
 
@@ -106,7 +116,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         message = _in_flags(str(error))
         if list(arguments or sys.argv[1:])[:1] == ["ledger"]:
             message = message.removesuffix("; nothing was released")  # nothing was to be
-        public = isinstance(error, (ParameterError, DTypeError)) and not isinstance(error, DataDependentError)
+        public = isinstance(error, WRONG) and not isinstance(error, DataDependentError)
         return _failed(message, 2 if public else 1)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
@@ -127,8 +137,11 @@ def _unforeseen(error: Exception) -> int:
 def _stopped(number: int, frame: FrameType | None) -> None:
     """Ends the command; a moment later if Python imports, whose lock would stay held."""
     if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
-        signal.signal(signal.SIGALRM, lambda _, later: _stopped(number, later))
-        signal.setitimer(signal.ITIMER_REAL, MOMENT)
+        if hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, lambda _, later: _stopped(number, later))
+            signal.setitimer(signal.ITIMER_REAL, MOMENT)
+        else:
+            threading.Timer(MOMENT, _thread.interrupt_main, [number]).start()
         return
     raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 

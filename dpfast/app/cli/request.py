@@ -19,6 +19,7 @@ from dpfast.app.cli.options import Decorator, sharing, together
 from dpfast.app.cli.report import Page, check_report, report_options, reported
 from dpfast.app.report.facts import Balance, Facts
 from dpfast.errors import FileError, ParameterError, UnusableValuesError
+from dpfast.system import must_have_owners
 
 if TYPE_CHECKING:
     from dpfast.app.tables.text_format import TextFormat
@@ -99,7 +100,10 @@ class Request(NamedTuple):
         return {"found": self.found, "form": self.form, "metadata": self.metadata}
 
     def check_payer(self) -> None:
-        """Raises: ParameterError (an option without those that it goes with)."""
+        """Raises: ParameterError (an option without those that it goes with), UnsupportedError."""
+        for option, file in (("--ledger", self.ledger_file), ("--key-file", self.key_file)):
+            if file is not None:
+                must_have_owners(option, "the record beside OUT says what a release guarantees")
         labelled = self.key_file, self.label
         if labelled != (None, None) and None in (*labelled, self.ledger_file):
             raise ParameterError(

@@ -73,7 +73,8 @@ class ArrowFile:
             with pa.OSFile(str(path)) as source:
                 yield pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted)), lambda: None
         else:
-            yield _Mapped(copy, wanted), partial(copy.madvise, mmap.MADV_DONTNEED)
+            read = getattr(mmap, "MADV_DONTNEED", None)  # not every system is told
+            yield _Mapped(copy, wanted), (lambda: None) if read is None else partial(copy.madvise, read)
 
 
 class _Mapped:

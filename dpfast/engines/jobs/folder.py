@@ -19,6 +19,7 @@ from pyarrow import fs
 
 from dpfast.errors import DTypeError, FileError, ParameterError
 from dpfast.paths import atomic_write
+from dpfast.system import must_have_owners
 
 WHOLE_AT_CLOSE = {"s3", "gcs", "abfs"}  # object stores: no rename, and no half an object either
 
@@ -65,13 +66,15 @@ class Folder:
         """Make the folder; whether it was not there.
 
         Raises: FileError (it cannot be made; a private one is a link, another's, or others may
-            enter it).
+            enter it), UnsupportedError (a private one on Windows).
         """
         if not self.local:
             there = self._info("").type != fs.FileType.NotFound
             self._do("make", lambda: self.files.create_dir(self.path, recursive=True))
             return not there
         made = True
+        if self.private:
+            must_have_owners("stage", "a folder on an object store, by its URI, such as s3://bucket/stage")
         try:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             os.mkdir(self.path, 0o700 if self.private else 0o777)  # noqa: PTH102

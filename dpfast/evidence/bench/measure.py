@@ -209,7 +209,7 @@ def machine() -> dict[str, str]:
         "NumPy": np.__version__,
         "numba": installed("numba") or "",
         "system": " ".join((platform.system(), platform.release(), *platform.libc_ver())).strip(),
-        "load": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        "load": " ".join(f"{load:.2f}" for load in os.getloadavg()) if hasattr(os, "getloadavg") else "",
         "date": datetime.now(UTC).date().isoformat(),
     }
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -21,7 +23,10 @@ HANGS = 120  # seconds
 
 
 def in_child(make: Callable[[], bytes]) -> bytes:
-    """What a forked child makes."""
+    """What a forked child makes; a new process where the system has no forks."""
+    if not hasattr(os, "fork"):
+        code = f"import sys, {make.__module__} as it; sys.stdout.buffer.write(it.{make.__name__}())"
+        return subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, timeout=HANGS).stdout
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # another package may fork beside threads
@@ -55,6 +60,15 @@ def noises() -> list[bytes]:
     return [*(noise.tobytes() for noise in made), _native.entropy(512)]
 
 
+def joined() -> bytes:
+    return b"".join(noises())
+
+
+def family() -> bytes:
+    """The noises of a child, and of its own child."""
+    return joined() + in_child(joined)
+
+
 def pieces(made: bytes) -> list[bytes]:
     return [made[i : i + 512] for i in range(0, len(made), 512)]
 
@@ -64,9 +78,9 @@ def fork(run: Run) -> Outcome:
     found = noises()
     for at in range(children):
         run.step(at / children)
-        made = pieces(in_child(lambda: b"".join(noises())))
+        made = pieces(in_child(joined))
         found += run.under_test("noise of parent and child", (found[: len(made)], made))[1]
-    grandchild = in_child(lambda: b"".join(noises()) + in_child(lambda: b"".join(noises())))
+    grandchild = in_child(family)
     found += [*pieces(grandchild), *noises()]
     run.expect(len(set(found)) == len(found), "a process repeats the noise of another")
     processes = children + 3

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -14,6 +13,7 @@ from numpy.random.bit_generator import SeedlessSeedSequence
 from dpfast import _native
 from dpfast.errors import ParameterError, StateError
 from dpfast.privacy.parameters import shown, whole
+from dpfast.system import at_fork
 
 _HIDDEN = "the state of a ChaCha20 is never shown, set or copied, for two with equal states draw equal numbers"
 
@@ -118,4 +118,4 @@ def _after_fork() -> None:
             bits.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as the standard library does  # noqa: SLF001
 
 
-os.register_at_fork(after_in_child=_after_fork)
+at_fork(after_in_child=_after_fork)

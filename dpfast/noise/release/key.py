@@ -18,7 +18,20 @@ from dpfast import paths
 from dpfast.errors import DTypeError, EntropyError, FileError
 from dpfast.noise.release import seal as seals
 from dpfast.noise.release.counts import origin_of
-from dpfast.noise.release.secret import LENGTH, How, Labelled, Part, Secret, Terms, derived, keyed, read, read_again
+from dpfast.noise.release.secret import (
+    LENGTH,
+    How,
+    Labelled,
+    Part,
+    Secret,
+    Terms,
+    check_system,
+    derived,
+    keyed,
+    read,
+    read_again,
+)
+from dpfast.system import flush_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -102,7 +115,7 @@ class KeyFile(_Master):
     travel. One file for one release is simplest: it is destroyed with the frozen values.
     path: of the file; it is read once, here.
     Raises: DTypeError, ParameterError; FileError (no file, not a regular one, others may read or
-        write it, another length, equal bytes, text).
+        write it, another length, equal bytes, text); UnsupportedError (on Windows).
     Source: docs/sealed.md.
 
         >>> made = dpfast.KeyFile.create("visits.key")
@@ -121,10 +134,11 @@ class KeyFile(_Master):
         """Make the file, over nothing that is there; it is on the disk when this returns.
 
         Raises: DTypeError, ParameterError, EntropyError; FileError (path exists, or cannot be
-            written).
+            written); UnsupportedError (on Windows).
 
         >>> key = dpfast.KeyFile.create("survey.key").derive("visits, 2026-11")
         """
+        check_system("KeyFile")
         file, secret = paths.absolute(path), _fresh()
         made = file.parent / f".dpfast-{secrets.token_hex(8)}"  # "/" has no name
         try:
@@ -133,7 +147,7 @@ class KeyFile(_Master):
                 file.hardlink_to(made)  # whole at once, and unlike a rename it never replaces what is there
             finally:
                 made.unlink(missing_ok=True)
-            paths.flush(file.parent)
+            flush_folder(file.parent)
         except FileExistsError:
             raise FileError(f"{file} exists; a key is never replaced, for what it has sealed would be lost") from None
         except OSError as error:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from dpfast.errors import DTypeError, FileError, InsecureKeyWarning, ParameterError, caller
+from dpfast.system import at_fork, must_have_owners, open_private
 
 LENGTH = 32
 ID_LENGTH = 16
@@ -42,7 +43,7 @@ def _blank() -> None:
         lock.release()
 
 
-os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=_blank)
+at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=_blank)
 
 
 def encode(*fields: bytes | str | int) -> bytes:
@@ -166,9 +167,16 @@ class Part:
         return super().__reduce_ex__(protocol) if self._how is None else self._how
 
 
+def check_system(asked: str) -> None:
+    """Raises: UnsupportedError (no key file can be kept from others on this system)."""
+    must_have_owners(asked, "dpfast.Key.from_bytes(secret) takes 32 bytes that you keep as you keep the data")
+
+
 def read(file: Path) -> bytes:
+    """The secret in a key file. Raises: UnsupportedError, FileError."""
+    check_system("KeyFile")
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        handle = open_private(file)
     except FileNotFoundError:
         raise FileError(
             f"the key file {file} does not exist: `dpfast key create {file}` makes one, for a new release"

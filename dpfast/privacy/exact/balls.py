@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import DpfastError
 from dpfast.loading import apart  # whose fork hook must be the earlier, to wait after ours
+from dpfast.system import at_fork
 
 if TYPE_CHECKING:
     from flint import arb
@@ -29,7 +29,7 @@ Ball: TypeAlias = "arb"  # flint itself is loaded when the first ball is made
 # on the way into their __exit__. In a context manager in Python, Ctrl-C could leave the lock held.
 alone = threading.RLock()
 # A fork waits for a thread inside: the child would find this lock, or flint's import's, held.
-os.register_at_fork(before=alone.acquire, after_in_parent=alone.release, after_in_child=alone.release)
+at_fork(before=alone.acquire, after_in_parent=alone.release, after_in_child=alone.release)
 MAX_LEVELS = 2**24  # levels of the stream's address; 2^33 bits of one word
 MAX_BITS = 4096  # the most digits or precision where an end of the loop is not proved
 ACCURACY = 44  # bits of a figure before it is rounded up
