@@ -259,12 +259,12 @@ def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, fou
         if found == "replace":
             path.unlink(missing_ok=True)  # otherwise a kill here would leave the old file beside the new record
         placed = _place(extra, beside, found=found)
-        try:
-            _place(file, path, found=found)
-        except BaseException:
-            if placed:
-                beside.unlink()
-            raise
+    try:  # once the record is closed: Windows removes no file that is open
+        _place(file, path, found=found)
+    except BaseException:
+        if placed:
+            beside.unlink()
+        raise
 
 
 def _place(file: IO[bytes], path: Path, *, found: Found, same: Same | None = None) -> bool:

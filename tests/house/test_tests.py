@@ -36,6 +36,8 @@ INSIDE = {
     "test_seal_tries", "test_self_check", "test_selftest",
     # how the code itself is built: its records, its rooms, its extension
     "test_layers", "test_record",
+    # what Python keeps of the system, and copies of dpfast/system.py that are spoilt
+    "as_windows", "test_systems",
     # a build of the C that is spoilt, in a process that may not load what tiers.py loads
     "test_truncated_digits",
 }  # fmt: skip

@@ -26,7 +26,7 @@ def in_child(make: Callable[[], bytes]) -> bytes:
     """What a forked child makes; a new process where the system has no forks."""
     if not hasattr(os, "fork"):
         code = f"import sys, {make.__module__} as it; sys.stdout.buffer.write(it.{make.__name__}())"
-        return subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, timeout=HANGS).stdout
+        return subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, timeout=HANGS).stdout  # noqa: S603
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # another package may fork beside threads
