@@ -2,9 +2,8 @@
 """Makes a Python on Linux behave as on Windows, as far as dpfast asks the system: import it first.
 
 It takes away what Windows lacks, and changes what differs there. Each difference was measured in C,
-by mingw and wine; `face/test_systems.py` states it. Python's own temporary files keep the
-system as it was: on Windows they are removed by being closed. Child processes are as ever. Under
-pytest this is the plugin `-p as_windows`.
+by mingw and wine; `face/test_systems.py` states it. Python's own temporary files keep the system as
+it was: on Windows they are removed by being closed. Child processes are as ever.
 """
 
 from __future__ import annotations

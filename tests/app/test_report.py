@@ -23,10 +23,10 @@ from html_faults import Tree, faults
 from hypothesis import given
 from hypothesis import strategies as st
 from table_files import read, store
-from tiers import FINISHED, PLACED
+from tiers import PLACED
 
 import dpfast
-from dpfast import paths
+from dpfast import paths, system
 from dpfast.app.cli import main
 from dpfast.app.cli import report as cli_report
 from dpfast.app.cli.options import MECHANISMS
@@ -576,7 +576,7 @@ def test_out_is_not_lost_with_its_page(tmp_path, ledger, monkeypatch, capsys, er
         "facts": (cli_report, "noisy_column"),
         "page": (cli_report, "page"),
         "first rows": (FirstRows, "add"),
-        "full disk": (paths, FINISHED),
+        "full disk": (system, "finish"),
         "its name": (paths, PLACED),
     }
     owner, name = places[where]
