@@ -173,6 +173,19 @@ PRIVATIZE = f"rows(); result = ends('privatize in.csv {{}} --column visits {NOIS
 HISTOGRAM = (
     "rows(); result = ends('histogram rows.csv out.csv --by city --unit person --max-contributions 1 --epsilon 1 {}')"
 )
+STOPPED = """
+import signal, time
+from types import SimpleNamespace
+from dpfast.app import cli
+signal.signal(signal.SIGINT, cli._stopped)
+cli._stopped(signal.SIGINT, SimpleNamespace(f_code=SimpleNamespace(co_filename="<frozen importlib._bootstrap>")))
+result = "at once"
+try:
+    for _ in range(1000):
+        time.sleep(0.01)
+except KeyboardInterrupt:
+    result = "a moment later"
+"""
 BY_SIZE = "l" not in map(str, _native.KINDS)  # by NumPy's letters no integer is released where long has 32 bits
 DONE, WRONG = "(0, '')", "UnsupportedError {} must be left out on this system, whose files have no owners"
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -208,6 +221,9 @@ DOORS = {
     "histogram of sums": (HISTOGRAM.format("--domain Lima,Oslo --sum hours --clamp 0 9"), DONE),
     "info": ("result = ends('info')", DONE),
     "explain": ("result = ends('explain --mechanism discrete-laplace --epsilon 1 --sensitivity 1')", DONE),
+    "the self-test's processes": (
+        "from dpfast.evidence.selftest import processes as it; result = len(set(it.pieces(it.in_child(it.family))))", "14"),
+    "Ctrl-C in an import": (STOPPED, "'a moment later'"),
     # Refused, and nothing made.
     "KeyFile": ("dpfast.KeyFile('made.key')", WRONG.format("KeyFile")),
     "KeyFile.create": ("dpfast.KeyFile.create('made.key')", WRONG.format("KeyFile")),
