@@ -13,6 +13,7 @@ import fcntl
 import mmap
 import multiprocessing.context
 import os
+import platform
 import shutil
 import signal
 import stat
@@ -33,7 +34,7 @@ GONE = {
         sched_setaffinity setxattr statvfs sync sysconf uname""",
     signal: """ITIMER_REAL SIGALRM SIGHUP SIGKILL SIGUSR1 SIGUSR2 alarm getitimer pthread_kill pthread_sigmask setitimer
         sigwait""",
-    mmap: "MADV_DONTNEED MADV_SEQUENTIAL MADV_WILLNEED MAP_PRIVATE MAP_SHARED PROT_READ PROT_WRITE",
+    mmap: "MADV_DONTNEED MADV_SEQUENTIAL MADV_WILLNEED",
 }
 MODULES = "fcntl", "grp", "pwd", "resource", "syslog", "termios"
 
@@ -167,6 +168,7 @@ def letters() -> None:
 
 
 def _begin() -> None:
+    platform.uname()  # which it keeps: other libraries ask for the machine
     for module, names in GONE.items():
         for name in names.split():
             if hasattr(module, name):

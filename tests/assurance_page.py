@@ -41,6 +41,10 @@ def _asan(figures: Figures) -> str:
     return f"{found[0]:,} tests under bounds checks, {found[1]:,} under sanitizers, a planted defect caught by both"
 
 
+def _as_windows(figures: Figures) -> str:
+    return f"{figures['passed']:,} tests pass; {figures['refused']:,} want a ledger or a key file, {figures['posix']:,} are POSIX"
+
+
 def _audits(figures: Figures) -> str:
     return (
         f"{figures['audits of dpfast']} audits, {figures['draws']:,} draws: {figures['found there']} findings, and "
@@ -140,7 +144,7 @@ def _self_check(figures: Figures) -> str:
 
 
 SAID: dict[str, Callable[[Figures], str]] = {
-    "asan": _asan, "audits": _audits, "builds": _builds, "cells": _cells, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
+    "as_windows": _as_windows, "asan": _asan, "audits": _audits, "builds": _builds, "cells": _cells, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
     "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "self_check": _self_check, "spark": _engine, "timing": _timing, "wheels": _wheels,
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from pathlib import Path
 BEGINS = "import os; 'DPFAST_OPENED' in os.environ and exec(open(os.environ['DPFAST_OPENED'] + '/hook').read(), {})\n"
 HOOK = """\
 import os, sys
+from os import open as open_file, write  # as they are now: a test may change the system
 
 def watching(folder):
     with open(folder + "/names") as file:
@@ -33,8 +34,8 @@ def watching(folder):
         if path in seen or os.path.basename(path.rstrip("/")) not in names:
             return
         seen.add(path)
-        file = os.open(f"{folder}/noted.{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, os.fsencode(os.path.abspath(path) + end + "\\n"))
+        file = open_file(f"{folder}/noted.{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        write(file, os.fsencode(os.path.abspath(path) + end + "\\n"))
         os.close(file)
 
     def hook(event, arguments):
