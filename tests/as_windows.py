@@ -13,7 +13,6 @@ import fcntl
 import mmap
 import multiprocessing.context
 import os
-import platform
 import shutil
 import signal
 import stat
@@ -31,7 +30,7 @@ IN_USE, EXISTS = 32, 183  # Windows' own numbers of errors
 GONE = {
     os: """O_CLOEXEC O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_SYNC O_TMPFILE chown fchmod fchown fdatasync fork forkpty getegid
         geteuid getgid getloadavg getuid getxattr lchown mkfifo mknod pread pwrite register_at_fork sched_getaffinity
-        sched_setaffinity setxattr statvfs sync sysconf uname""",
+        sched_setaffinity setxattr statvfs sync sysconf""",
     signal: """ITIMER_REAL SIGALRM SIGHUP SIGKILL SIGUSR1 SIGUSR2 alarm getitimer pthread_kill pthread_sigmask setitimer
         sigwait""",
     mmap: "MADV_DONTNEED MADV_SEQUENTIAL MADV_WILLNEED",
@@ -168,7 +167,6 @@ def letters() -> None:
 
 
 def _begin() -> None:
-    platform.uname()  # which it keeps: other libraries ask for the machine
     for module, names in GONE.items():
         for name in names.split():
             if hasattr(module, name):

@@ -70,7 +70,8 @@ class Watched:
         if report.failed:
             name = report.nodeid.rpartition("::")[2].partition("[")[0]
             posix = name in POSIX or _asks_posix(str(report.longrepr))
-            self._note(report.nodeid, "refused" if self.refusals else posix and "posix")
+            refused = self.refusals or "UnsupportedError" in str(report.longrepr)  # by a fixture of several tests
+            self._note(report.nodeid, "refused" if refused else posix and "posix")
         elif report.passed and report.when == "call":
             self.count["passed"] += 1
 
@@ -92,7 +93,7 @@ def _asks_posix(said: str) -> bool:
 
 
 def run(place: str, files: list[str]) -> None:
-    """Run tests in this process, which behaves as on Windows; what became of them goes to a file."""
+    """Run tests in this process, which is as on Windows; what became of them goes to a file."""
     from _pytest import tmpdir
 
     tmpdir.get_user_id = lambda: None  # as it is where there are no users
