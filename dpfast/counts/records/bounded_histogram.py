@@ -57,7 +57,12 @@ OTHER_KEYS = f"{SAME}; these differ: keys, or the domain"
 
 
 class EachRow(Enum):
-    """In place of unit_ids: each row is another unit, as the caller says. Nothing can check it."""
+    """In place of unit_ids: each row is another unit, as the caller says. Nothing can check it.
+
+    >>> found = dpfast.bounded_histogram(["f", "m", "f"], dpfast.EACH_ROW, domain=["f", "m"])
+    >>> found.sensitivity.unit, found.sensitivity.l1
+    ('row', Fraction(1, 1))
+    """
 
     EACH_ROW = "row"
 
