@@ -348,9 +348,9 @@ def test_large_draws_saturate(kind) -> None:
 
 @cache
 def some_open() -> tuple[tiers.Plan, np.ndarray]:
-    """A table with one word in 8,192 undecided, and the sums of 2^20 + 9 counts at the ends."""
+    """A table with one word in 4,096 undecided, and the sums of 2^20 + 9 counts at the ends."""
     table = np.arange(2**16).astype(np.int16)
-    table[:: 2**13] = tiers.UNDECIDED
+    table[:: 2**12] = tiers.UNDECIDED
     table[2**15] = tiers.UNDECIDED
     plan, start = undecidable(table), 12345
     draws = plan.fill(tiers.StreamKey(SECRET), start, 2**20 + 9, constant_work=False)

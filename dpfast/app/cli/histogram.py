@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 import numpy as np
@@ -184,13 +184,11 @@ class Asked(NamedTuple):
     """What is asked for, checked as far as it can be before a row is read.
 
     bounds: what bounds a unit. step: what a step of a sum is worth. listed: keys that are public.
-    cells: these, if all are; None of --threshold.
     """
 
     given: Mapping[str, Any]
     by: tuple[Key, ...]
     listed: Listed
-    cells: Cells | None
     bounds: Bounds
     step: Fraction
     sensitivity: dpfast.Sensitivity
@@ -204,7 +202,7 @@ class Asked(NamedTuple):
         by = _keys(given, names)
         _check(given, names, by)
         request.check_payer()
-        listed, cells = _listed(given, by)
+        listed = _listed(given, by)
         caps = {name: given[name] for name in CAPS if name in given}
         if not by:
             caps["max_partitions"] = 1
@@ -216,8 +214,8 @@ class Asked(NamedTuple):
         if "unit" not in given:
             bounds = bounds._replace(unit=EACH_ROW.value).of_each_row()
         checked = bounds.checked(summed="summed" in given)
-        sensitivity = bounds.sensitivity(*checked, None if cells is None else cells.size)
-        made = cls(given, by, listed, cells, bounds, step, sensitivity, _mechanism(given, sensitivity))
+        sensitivity = bounds.sensitivity(*checked, None if "threshold" in given else cast("Cells", listed).size)
+        made = cls(given, by, listed, bounds, step, sensitivity, _mechanism(given, sensitivity))
         made.public_ends()
         return made
 
@@ -225,6 +223,11 @@ class Asked(NamedTuple):
     def caps(self) -> dict[str, int]:
         """Those that are given, by their names."""
         return {name: cap for name, cap in zip(CAPS, self.bounds[:3], strict=True) if cap is not None}
+
+    @property
+    def cells(self) -> Cells | None:
+        """What is listed, if it is all keys; None of --threshold."""
+        return None if "threshold" in self.given else cast("Cells", self.listed)
 
     @property
     def unit(self) -> str:
@@ -297,7 +300,7 @@ class Asked(NamedTuple):
         if self.bins:
             terms["--bins"] = json.dumps(self.bins, ensure_ascii=False)
         terms["--adjacency"] = self.bounds.adjacency
-        if self.cells is not None or self.listed.keys:
+        if self.listed.keys:
             terms["--domain"] = json.dumps(self.listed.keys, ensure_ascii=False)
         if self.column == "sum":
             ends = ", ".join(str(exact_real("clamp", end)) for end in given["clamp"])
@@ -442,8 +445,8 @@ def _ruled(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> 
     yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
 
 
-def _listed(given: Mapping[str, Any], keys: Sequence[Key]) -> tuple[Listed, Cells | None]:
-    """The public keys, and the cells of which they are all. Raises: FileError, ParameterError."""
+def _listed(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
+    """The public keys: Cells, if they are of all columns. Raises: FileError, ParameterError."""
     from dpfast.app.tables.domain import domain_of
     from dpfast.app.tables.gathered import Cells, Listed
     from dpfast.app.tables.keys import UNKNOWN, Bins
@@ -471,11 +474,10 @@ def _listed(given: Mapping[str, Any], keys: Sequence[Key]) -> tuple[Listed, Cell
     if "threshold" in given:
         if by and not lacking:
             raise click.UsageError(EITHER)
-        return Listed(found), None
+        return Listed(found)
     if lacking:
         raise ParameterError(f"--domain must be given for each column, and there is none for {lacking[0]!r:.80}")
-    cells = Cells({name: found[name] for name in by})
-    return cells, cells
+    return Cells({name: found[name] for name in by})
 
 
 def _ends(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:

@@ -21,7 +21,7 @@ from dpfast.app.tables.arrow_reader import ArrowFile
 from dpfast.app.tables.csv_text import CsvText, Records
 from dpfast.app.tables.domain import as_texts, cells_of, is_moment, is_text, numbers
 from dpfast.app.tables.held import NO_MEMORY, check_width
-from dpfast.app.tables.keys import UNKNOWN, Bins, Key, missing
+from dpfast.app.tables.keys import A_DAY, UNITS, UNKNOWN, Bins, Key, missing
 from dpfast.app.tables.readers import JsonLines, Parquet, ParquetFolder, check_whole
 from dpfast.app.tables.source import cells_decide
 from dpfast.app.tables.streams import PIPE, Form, form, states
@@ -31,7 +31,7 @@ from dpfast.noise.release.arrays import INT64_ENDS, RealArray
 
 BATCH = 1 << 17  # rows at a time
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, in days from 1970
-A_DAY = {unit: 86_400 * 1000**i for i, unit in enumerate(("s", "ms", "us", "ns"))}
+TICKS = {unit: A_DAY * 1000**i for i, unit in enumerate(UNITS)}  # in a day
 TEXTS = ("CSV", "TSV")
 TABLES = ("JSON lines", "Parquet", "Arrow")
 
@@ -92,11 +92,11 @@ class Rows:
         self.name = "standard input" if path == PIPE else path.name
         with _reading(path):
             files = _files(path)
-            if path.is_dir():
-                check_whole(path, files)
         forms = [form(file, given) for file in files]
         self.format = _one_format(path, forms)
         with _reading(self.path):
+            if path.is_dir() and self.format != "Parquet":  # whose reader looks itself
+                check_whole(path, files)
             self._state = states(files)
             self._texts: list[CsvText] = []
             self._tables: Sequence[Table] = ()
@@ -344,7 +344,7 @@ def _filled(cells: pa.Array) -> pa.Array:
 
 def _within_years(cells: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Which moments are not before the year 1, and which are not after 9999."""
-    day = 1 if kinds.is_date32(cells.type) else A_DAY["ms" if kinds.is_date(cells.type) else cells.type.unit]
+    day = 1 if kinds.is_date32(cells.type) else TICKS["ms" if kinds.is_date(cells.type) else cells.type.unit]
     begin, end = max(FIRST_DAY * day, INT64_ENDS[0]), min((LAST_DAY + 1) * day - 1, INT64_ENDS[1])
     return pc.greater_equal(numbers(cells), begin), pc.less_equal(numbers(cells), end)
 
