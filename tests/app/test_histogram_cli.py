@@ -293,6 +293,14 @@ def test_domain_options_that_will_not_do(here, capsys, options, match) -> None:
     here.refused(capsys, match, *words, usual=False, code=code)
 
 
+def test_a_list_of_one_key(here, capsys) -> None:
+    words = ["--by", "city", "--unit", "person", "--max-partitions", "2", *QUIET]
+    here.refused(capsys, "entry 3 of --domain city is blank", *words, "--domain", "Oslo,Lima,", usual=False)
+    here.refused(capsys, "entry 1 of --domain city is blank", *words, "--domain", ",", usual=False)
+    assert here.run(*words, "--domain", "Oslo,", usual=False) == 0
+    assert here.table()["city"] == ["Oslo"]
+
+
 def test_a_range_and_a_list(here) -> None:
     words = ["--by", "hours", "--by", "sex", "--unit", "person", "--max-partitions", "99"]
     assert here.run(*words, "--domain", "hours=0..23", "--domain", "sex=f,m", *QUIET, usual=False) == 0

@@ -132,6 +132,16 @@ def test_bins(here, end) -> None:
     assert more["count"] == [3, 2, 1, *[0] * 6]
 
 
+@pytest.mark.parametrize("end", [".parquet", ".arrow"])
+def test_numbers_that_are_held_as_categories(here, end) -> None:
+    rows, ages = here.folder / f"in{end}", pa.array([3, 20, 20, 70, None])
+    store(pa.table({"age": ages.dictionary_encode(), "paid": pa.array([0.5] * 5).dictionary_encode()}), rows)
+    words = ["--by", "age", "--bins", "age=0,18,65", *ROWS]
+    assert counted(here, words, rows) == {"age": ["[0, 18)", "[18, 65)"], "count": [1, 2]}
+    words += ["--sum", "paid", "--clamp", "0", "1", "--granularity", "1/4"]
+    assert counted(here, words, rows) == {"age": ["[0, 18)", "[18, 65)"], "sum": [0.5, 1.0]}
+
+
 NUMBERS = [pa.int8(), pa.uint8(), pa.int64(), pa.uint64(), pa.float32(), pa.float64()]
 
 

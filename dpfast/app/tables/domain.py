@@ -94,7 +94,7 @@ def _unlike(text: str, where: str, column: str, kind: pa.DataType) -> ParameterE
 
 
 def domain_of(text: str, option: str) -> Domain:
-    """The keys that an option names. text: a file; or A,B,C; or 1..12.
+    """The keys that an option names. text: a file; or A,B,C, or A, for one; or 1..12.
 
     Raises: FileError (no such file), ParameterError (a line that breaks a rule).
     """
@@ -106,13 +106,14 @@ def domain_of(text: str, option: str) -> Domain:
             )
         keys = [str(i) for i in range(low, high + 1)]
         return Domain(keys, [f"{key!r} of {option}" for key in keys])
-    listed = "," in text
+    listed, alone = "," in text, text.removesuffix(",")
     if listed and os.path.isfile(text):  # noqa: PTH113  it never raises, for a name that is too long either
         raise ParameterError(
             f"{option} is a list, for it has a comma, and {text!r:.200} is a file, too: rename the file"
         )
     if listed:
-        given = [(part, f"entry {i} of {option}") for i, part in enumerate(text.split(","), 1)]
+        parts = [alone] if alone and "," not in alone else text.split(",")
+        given = [(part, f"entry {i} of {option}") for i, part in enumerate(parts, 1)]
     else:
         given = [(line, f"line {i} of {text}") for i, line in enumerate(_lines(Path(text), option), 1)]
     keys, where = [_key(part, place) for part, place in given], [place for _, place in given]
@@ -125,7 +126,9 @@ def _lines(path: Path, option: str) -> list[str]:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "no such file"
-        what_else = "; a list of keys holds a comma, such as A,B" if isinstance(error, FileNotFoundError) else ""
+        what_else = (
+            "; a list of keys holds a comma, such as A,B, or A, for one" if isinstance(error, FileNotFoundError) else ""
+        )
         raise FileError(f"cannot read {str(path)!r:.200} of {option}: {why}{what_else}") from None
     lines = data.removeprefix(BOM_UTF8).split(b"\n")
     if lines[-1] == b"":

@@ -56,13 +56,14 @@ class Bins(NamedTuple):
 
     def check(self, option: str, field: pa.Field) -> None:
         """Raises: ParameterError (no column of numbers, or one that takes two edges for one)."""
-        if not (kinds.is_integer(field.type) or kinds.is_float32(field.type) or kinds.is_float64(field.type)):
+        kind = cells_of(field.type)
+        if not (kinds.is_integer(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)):
             raise ParameterError(
                 f"{option} {field.name!r:.80} must be a column of numbers for --bins, and holds {field.type}"
             )
-        edges = self._edges(field.type)
+        edges = self._edges(kind)
         if any(a >= b for a, b in pairwise(edges)):
-            raise ParameterError(f"--bins must have edges that differ as {field.type}, which {field.name!r:.80} holds")
+            raise ParameterError(f"--bins must have edges that differ as {kind}, which {field.name!r:.80} holds")
 
     def _edges(self, kind: pa.DataType) -> list[float]:
         """As the column would hold them: of whole numbers the least one that is not below."""

@@ -311,7 +311,8 @@ def _check_unit(field: pa.Field) -> None:
 
 
 def _check_value(field: pa.Field) -> None:
-    if not (kinds.is_integer(field.type) or kinds.is_float32(field.type) or kinds.is_float64(field.type)):
+    kind = cells_of(field.type)
+    if not (kinds.is_integer(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)):
         raise ParameterError(
             f"--sum {field.name!r:.80} must be a column of whole numbers, float32 or float64, and holds {field.type}"
         )
