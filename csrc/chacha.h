@@ -55,31 +55,39 @@ __attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t 
 
 /* The first `count` of such blocks, at unrelated nonces, too, and the rest of a register set, to
  * whose end all arrays reach. */
-__attribute__((noinline)) static void few_blocks(const uint8_t *key, const uint64_t *counter, const uint64_t *nonce,
-                                                 int count, uint32_t *restrict out) {
-    enum { L = lane_count };
-    uint32_t state[16];
-    dpf_initial(key, 0, 0, state);
-    for (int base = 0; base < count; base += L) {
-        uint32_t *const group = out + base / DPF_LANES * (16 * DPF_LANES) + base % DPF_LANES;
-        vector start[16], x[16];
-        uint32_t address[4][L];
-        for (int lane = 0; lane < L; lane++) {
-            address[0][lane] = (uint32_t)counter[base + lane];
-            address[1][lane] = (uint32_t)(counter[base + lane] >> 32);
-            address[2][lane] = (uint32_t)nonce[base + lane];
-            address[3][lane] = (uint32_t)(nonce[base + lane] >> 32);
-        }
-        for (int i = 0; i < 12; i++)
-            start[i] = state[i] - (vector){0};
-        memcpy(start + 12, address, sizeof address);
-        memcpy(x, start, sizeof start);
-        for (int round = 0; round < 10; round++)
-            DPF_DOUBLE_ROUND(DPF_VECTOR_ROTATE, x);
-        for (int i = 0; i < 16; i++) {
-            const vector word = x[i] + start[i];
-            memcpy(group + i * DPF_LANES, &word, sizeof word);
-        }
+#define DPF_FEW_BLOCKS(name, words)                                                                                    \
+    __attribute__((noinline)) static void name(const uint8_t *key, const uint64_t *counter, const uint64_t *nonce,     \
+                                               int count, uint32_t *restrict out) {                                    \
+        enum { L = sizeof(words) / 4 };                                                                                \
+        uint32_t state[16];                                                                                            \
+        dpf_initial(key, 0, 0, state);                                                                                 \
+        for (int base = 0; base < count; base += L) {                                                                  \
+            uint32_t *const group = out + base / DPF_LANES * (16 * DPF_LANES) + base % DPF_LANES;                      \
+            words start[16], x[16];                                                                                    \
+            uint32_t address[4][L];                                                                                    \
+            for (int lane = 0; lane < L; lane++) {                                                                     \
+                address[0][lane] = (uint32_t)counter[base + lane];                                                     \
+                address[1][lane] = (uint32_t)(counter[base + lane] >> 32);                                             \
+                address[2][lane] = (uint32_t)nonce[base + lane];                                                       \
+                address[3][lane] = (uint32_t)(nonce[base + lane] >> 32);                                               \
+            }                                                                                                          \
+            for (int i = 0; i < 12; i++)                                                                               \
+                start[i] = state[i] - (words){0};                                                                      \
+            memcpy(start + 12, address, sizeof address);                                                               \
+            memcpy(x, start, sizeof start);                                                                            \
+            for (int round = 0; round < 10; round++)                                                                   \
+                DPF_DOUBLE_ROUND(DPF_VECTOR_ROTATE, x);                                                                \
+            for (int i = 0; i < 16; i++) {                                                                             \
+                const words word = x[i] + start[i];                                                                    \
+                memcpy(group + i * DPF_LANES, &word, sizeof word);                                                     \
+            }                                                                                                          \
+        }                                                                                                              \
+        DPF_CLEAR;                                                                                                     \
     }
-    DPF_CLEAR;
-}
+DPF_FEW_BLOCKS(few_blocks, vector)
+#if DPF_VECTOR == 64 /* which a machine may take in two steps: up to four blocks need a quarter of it */
+typedef uint32_t quarter __attribute__((vector_size(16)));
+DPF_FEW_BLOCKS(four_blocks, quarter)
+#else
+#define four_blocks few_blocks
+#endif

@@ -161,7 +161,7 @@ static void read_few(const dpf_law *law, const dpf_release *how, uint64_t candid
             counter[k * n + i] = group * DPF_LANES + draw % DPF_LANES;
             nonce[k * n + i] = named[k];
         }
-    few_blocks(how->key, counter, nonce, each * n, words);
+    (each * n > 4 ? few_blocks : four_blocks)(how->key, counter, nonce, each * n, words);
     for (int i = 0; i < n; i++) {
         const uint64_t draw = first + (uint64_t)i, radius = law->box_muller ? draw & ~(uint64_t)64 : draw;
         word[i] = digits_in(words, i, width[0], radius);

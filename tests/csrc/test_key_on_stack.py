@@ -444,7 +444,7 @@ MARGIN = 512  # bytes, for what the compiler does not count: alignment of frames
 MOST = 16 << 10
 PAGE = 4096
 IMPL = (HOME / "csrc/dpf_impl.h").read_text()
-CIPHER = re.compile(r"(one_block|blocks|few_blocks|group_meanwhile)\b")  # whose frames hold a key's words
+CIPHER = re.compile(r"(one_block|blocks|few_blocks|four_blocks|group_meanwhile)\b")  # whose frames hold a key's words
 # Who calls through the table of an instruction set, and which of its functions.
 THROUGH_TABLES = {
     "discrete_gaussian_add": r"\w+_level0",
