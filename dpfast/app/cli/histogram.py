@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -18,17 +16,16 @@ import dpfast
 from dpfast import terminal
 from dpfast.app.cli.file_options import is_file, text_options
 from dpfast.app.cli.ledger import amounts
-from dpfast.app.cli.options import LAW_OPTIONS, MECHANISMS, SECURE, chosen, dashed, figures, law, near, number, one_way
+from dpfast.app.cli.measures import Count, interval_options, measure_of, measure_options, noise_options
+from dpfast.app.cli.options import chosen, figures
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
-from dpfast.app.report.facts import ROWS, Facts, Noisy
+from dpfast.app.report.facts import ROWS, Facts
 from dpfast.counts.records.bounded_histogram import CAPS, EACH_ROW, ROW_IS, Bounds
-from dpfast.counts.records.partitions import BUCKETS, withholding
+from dpfast.counts.records.partitions import BUCKETS
 from dpfast.errors import ParameterError
-from dpfast.noise.release.arrays import INT64_ENDS
 from dpfast.noise.release.seal import by_column, kind_of, manifest
 from dpfast.privacy import meaning
-from dpfast.privacy.formatting import approximate, rounded
-from dpfast.privacy.parameters import exact_real, power_of_two, shown
+from dpfast.privacy.parameters import exact_real
 
 if TYPE_CHECKING:
     from dpfast.app.tables.domain import Domain
@@ -37,11 +34,6 @@ if TYPE_CHECKING:
     from dpfast.app.tables.rows import Rows
     from dpfast.app.tables.text_format import TextFormat
 
-SPENT = ("epsilon", "delta", "rho", "sigma")
-INTEGERS = {name: each for name, each in MECHANISMS.items() if not each.real}
-FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
-STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
-USUAL = Fraction(19, 20)
 EITHER = "give either '--domain', the public keys, or '--threshold', if those of a column are not listed"
 
 EXAMPLES = """\b
@@ -59,19 +51,6 @@ Examples:
   dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
       --epsilon 1 --ledger budget.db --key-file visits.key --label "visits 2026-11" --resume
 """
-
-
-def _law_options(command: Any) -> Any:
-    """The options that say which noise, and what it spends."""
-    kinds = {name.removeprefix("--"): (kind, text) for name, kind, text in LAW_OPTIONS}
-    for name in ("adjacency", "sigma", "rho", "delta", "epsilon"):
-        kind, text = kinds[name]
-        text = "With --epsilon: of a Gaussian, or of --threshold." if name == "delta" else text
-        command = click.option(f"--{name}", type=kind, help=text)(command)
-    names = click.Choice([*INTEGERS])
-    return click.option(
-        "--mechanism", type=names, default="discrete-laplace", show_default=True, help="How the noise is drawn."
-    )(command)
 
 
 @click.command(epilog=EXAMPLES)
@@ -121,30 +100,10 @@ def _law_options(command: Any) -> Any:
 @click.option(
     "--threshold", is_flag=True, help="Show the keys that no --domain lists, where their noisy count is high."
 )
-@click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows.")
-@click.option(
-    "--clamp",
-    type=number,
-    nargs=2,
-    metavar="A B",
-    help="With --sum: public ends of each value, or without --max-per-partition of what a unit adds to a cell.",
-)
-@click.option(
-    "--granularity", type=number, help="With --sum: values are rounded to it, a power of two; by default a fine one."
-)
-@_law_options
+@measure_options
+@noise_options
 @text_options
-@click.option("--lower", type=number, help="Public lower bound of the noisy values.")
-@click.option("--upper", type=number, help="Public upper bound of the noisy values.")
-@click.option(
-    "--intervals",
-    type=number,
-    is_flag=False,
-    flag_value="0.95",
-    metavar="[P]",
-    help="Also write low and high: they hold a cell's bounded value with probability P, 0.95 if it is left out.",
-)
-@click.option("--jointly", is_flag=True, help="With --intervals: they hold all cells at once.")
+@interval_options
 @paying_options("", "these ROWS")
 @RESUME
 @click.option(
@@ -183,16 +142,13 @@ def histogram(**options: Any) -> None:
 class Asked(NamedTuple):
     """What is asked for, checked as far as it can be before a row is read.
 
-    bounds: what bounds a unit. step: what a step of a sum is worth. listed: keys that are public.
+    listed: keys that are public. measure: what is asked of each cell.
     """
 
     given: Mapping[str, Any]
     by: tuple[Key, ...]
     listed: Listed
-    bounds: Bounds
-    step: Fraction
-    sensitivity: dpfast.Sensitivity
-    mechanism: Any
+    measure: Count
 
     @classmethod
     def of(cls, options: Mapping[str, Any], request: Request) -> Asked:
@@ -206,18 +162,22 @@ class Asked(NamedTuple):
         caps = {name: given[name] for name in CAPS if name in given}
         if not by:
             caps["max_partitions"] = 1
-        if "summed" not in given and not caps.keys() & set(CAPS[1:]):
-            caps["max_per_partition"] = 1
-        ends, step = _ends(given)
+        kind = measure_of(given)
+        caps |= kind.usual(caps)
         about = {name: given[name] for name in ("adjacency", "unit") if name in given}
-        bounds = Bounds(**caps, **ends, **about)
+        bounds = Bounds(**caps, **about)
         if "unit" not in given:
             bounds = bounds._replace(unit=EACH_ROW.value).of_each_row()
-        checked = bounds.checked(summed="summed" in given)
-        sensitivity = bounds.sensitivity(*checked, None if "threshold" in given else cast("Cells", listed).size)
-        made = cls(given, by, listed, bounds, step, sensitivity, _mechanism(given, sensitivity))
-        made.public_ends()
-        return made
+        size = None if "threshold" in given else cast("Cells", listed).size
+        return cls(given, by, listed, kind(given, bounds, size))
+
+    @property
+    def bounds(self) -> Bounds:
+        return self.measure.bounds
+
+    @property
+    def mechanism(self) -> Any:
+        return self.measure.mechanism
 
     @property
     def caps(self) -> dict[str, int]:
@@ -241,7 +201,8 @@ class Asked(NamedTuple):
 
     @property
     def title(self) -> str:
-        return f"{self.column} by {', '.join(self.names)}" if self.by else f"{self.column} in all"
+        what = self.measure.COLUMN
+        return f"{what} by {', '.join(self.names)}" if self.by else f"{what} in all"
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -255,41 +216,6 @@ class Asked(NamedTuple):
 
         return {key.name: key.made.labels for key in self.by if isinstance(key.made, Bins)}
 
-    @property
-    def column(self) -> str:
-        return "sum" if "summed" in self.given else "count"
-
-    @property
-    def confidence(self) -> Fraction:
-        """That of the intervals: the usual one if none are asked for."""
-        return exact_real("intervals", self.given.get("intervals", USUAL))
-
-    @property
-    def half_width(self) -> Fraction | None:
-        """That of the intervals that are asked for."""
-        if "intervals" not in self.given:
-            return None
-        together = self.cells.size if self.cells and "jointly" in self.given else 1
-        return self.within(self.confidence, together)
-
-    def near(self, value: float, way: Fraction) -> int | float:
-        """The end of an interval."""
-        return value + int(way) if self.step == 1 else float(value + way)
-
-    def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
-        return Fraction(self.mechanism.interval(confidence, cells=cells)) * self.step
-
-    def public_ends(self) -> tuple[int | float | None, int | float | None]:
-        """Those of the noisy values. Raises: ParameterError."""
-        dtype = np.dtype(np.int64 if self.step == 1 else float)
-        low, high = (near(name, self.given.get(name), dtype) for name in ("lower", "upper"))
-        if low is not None and high is not None and low > high:
-            raise ParameterError(f"--lower must be at most --upper, got {low} and {high}")
-        ends = INT64_ENDS if self.step == 1 else (-math.inf, math.inf)
-        if (low is not None and low > ends[1]) or (high is not None and high < ends[0]):
-            raise ParameterError("--lower and --upper must leave something of int64")
-        return low, high
-
     def public(self, style: TextFormat) -> dict[str, str]:
         """The terms of the seal, by their options: all that decides what is counted."""
         given = self.given
@@ -302,9 +228,7 @@ class Asked(NamedTuple):
         terms["--adjacency"] = self.bounds.adjacency
         if self.listed.keys:
             terms["--domain"] = json.dumps(self.listed.keys, ensure_ascii=False)
-        if self.column == "sum":
-            ends = ", ".join(str(exact_real("clamp", end)) for end in given["clamp"])
-            terms |= {"--sum": given["summed"], "--clamp": ends, "--granularity": self.step}
+        terms |= self.measure.terms()
         terms |= style.named_options()
         return {name: str(value) for name, value in terms.items()}
 
@@ -315,29 +239,11 @@ class Asked(NamedTuple):
         table |= {} if "unit" in given else {"unit_is": ROW_IS}
         table |= self.rules | ({"bins": self.bins} if self.bins else {})
         table["cells"] = "those that a threshold shows" if self.cells is None else self.cells.size
-        if self.column == "sum":
-            table |= {"sum": given["summed"], "clamp": [str(end) for end in given["clamp"]]}
+        table |= self.measure.table()
         found: dict[str, Any] = {
             f"{name}_total": str(value) for name, value in figures(self.mechanism.guarantee).items() if value
         }
-        found["histogram"] = table
-        if (width := self.half_width) is not None:
-            found["intervals"] = {
-                "confidence": str(self.confidence),
-                "of": "all cells jointly" if "jointly" in given else "each cell",
-                "half_width": str(width),
-                "hold": "the bounded values, before the noise: what the bounds left out is not in them",
-            }
-        low, high = self.public_ends()
-        found["secure_means"] = SECURE
-        found["releases"] = [{"column": self.column, **self.mechanism.metadata(), "lower": low, "upper": high}]
-        if self.column == "sum":
-            found["releases"][0]["step"] = str(self.step)
-        if self.cells is None:
-            found["releases"][0]["threshold"] = (
-                self.mechanism.threshold if self.step == 1 else self.near(0.0, self.mechanism.threshold * self.step)
-            )
-        return found
+        return {**found, "histogram": table, **self.measure.about()}
 
     def lines(self) -> list[str]:
         """What it costs, and how wide the noise is."""
@@ -350,15 +256,7 @@ class Asked(NamedTuple):
             bounded = "each row is another unit, as you say"
         said = [f"{self.title}: {bounded}"]
         said += [f"cost: {cost} per {unit}, {mechanism.adjacency}"]
-        width, noise = f"95 % within {_within(self.within(USUAL))}", law(mechanism)
-        if self.step != 1:  # the mechanism's own figures are in steps
-            wide = approximate(float(mechanism.scale * self.step))
-            noise = f"{'sigma' if 'gaussian' in self.given['mechanism'] else 'scale'} {wide}"
-        if self.cells is None:
-            level = rounded(mechanism.threshold * self.step, up=True)
-            return [*said, f"noise: {noise}, {width}", f"keys are shown from a noisy {self.column} of {level}"]
-        jointly = f"; all {self.cells.size:,} cells jointly within {_within(self.within(USUAL, self.cells.size))}"
-        return [*said, f"noise of a cell: {noise}, {width}{jointly if self.cells.size > 1 else ''}"]
+        return [*said, *self.measure.lines()]
 
     def explained(self) -> str:
         promise = self.mechanism.guarantee
@@ -366,10 +264,6 @@ class Asked(NamedTuple):
         said = meaning.promise_in_words(promise, meaning.example(promise, delta_of), "an upper bound")
         lines = [*map(terminal.printable, self.lines()), "nothing was read, and nothing was charged"]
         return "\n".join(lines) + "\n\n" + terminal.paragraph(terminal.printable(f"Meaning: {said}"))
-
-
-def _within(width: Fraction) -> str:
-    return f"±{width.numerator:,}" if width.denominator == 1 else f"±{rounded(width, up=True)}"
 
 
 # ------------------------------------------------------------------ parameters
@@ -418,13 +312,7 @@ def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
     alone = "'--domain', '--bins', '--threshold', '--unknown' and '--max-partitions' are of keys, and go with '--by'"
     yield not by and bool(of_keys), alone
     yield by and not listed and not threshold, EITHER
-    ends = "'--sum' and '--clamp' must be given together: the public ends of what is added up"
-    yield ("summed" in given) != ("clamp" in given), ends
-    yield "granularity" in given and "summed" not in given, "'--granularity' is of sums, and goes with '--sum' alone"
-    jointly = "jointly" in given and "intervals" not in given
-    yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
-    shown = "'--intervals' must be left out with '--threshold': keys are shown where noise is high, so none would hold"
-    yield "intervals" in given and "threshold" in given, shown
+    yield from measure_of(given).combined(given)
 
 
 def _ruled(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> Iterable[tuple[bool, str]]:
@@ -435,14 +323,8 @@ def _ruled(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> 
     unit = given.get("unit")
     of_units = f"--by must not name the column of --unit, {unit!r:.80}: its values are units, not public keys"
     yield unit in {*by, *(key.column for key in keys)}, of_units
-    written = ["sum" if "summed" in given else "count", *(("low", "high") if "intervals" in given else ())]
-    for name in written:
-        yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
-    summed = given.get("summed")
     others = {unit, *(key.name for key in keys if not isinstance(key.made, Bins))} - {None}
-    yield summed in others, f"--sum must name another column than --by and --unit, got {summed!r:.80}"
-    part = given.get("intervals", USUAL)
-    yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
+    yield from measure_of(given).ruled(given, by, others)
 
 
 def _listed(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
@@ -480,51 +362,6 @@ def _listed(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
     return Cells({name: found[name] for name in by})
 
 
-def _ends(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
-    """The options of sums, and what a step is worth. Raises: ParameterError."""
-    if "summed" not in given:
-        return {}, Fraction(1)
-    low, high = given["clamp"]
-    ends = [exact_real("clamp", low), exact_real("clamp", high)]
-    if ends[0] > ends[1]:
-        raise ParameterError(f"--clamp must be A and B, A at most B, got {shown(low)} and {shown(high)}")
-    most = max(map(abs, ends))
-    if not 1 / FARTHEST <= most <= FARTHEST:
-        raise ParameterError(
-            f"--clamp must reach to 2**-900 at least and to 2**900 at most, got {shown(low)} and {shown(high)}"
-        )
-    if ends[0] < 0 and "threshold" in given:
-        raise ParameterError(f"--clamp must not reach below 0 with --threshold, got {shown(low)}")
-    if "granularity" in given:
-        step = Fraction(2) ** power_of_two("granularity", given["granularity"])
-        if not most / 2**62 <= step < 2 * most:
-            raise ParameterError(
-                f"--granularity must be below twice the larger end of --clamp, and at least 2**-62 of it, got {shown(step)}"
-            )
-    else:
-        step = Fraction(2) ** (most.numerator.bit_length() - most.denominator.bit_length() - STEPS)
-    return {"lower": low, "upper": high, "granularity": step}, step
-
-
-def _mechanism(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any:
-    """Raises: click.UsageError, DTypeError, ParameterError."""
-    name, spends = given["mechanism"], given.keys() & set(SPENT)
-    if "threshold" in given:
-        if spends - {"epsilon", "delta"}:
-            raise click.UsageError(
-                f"'--threshold' takes {dashed('epsilon', 'delta')}, and no {dashed(*spends - {'epsilon', 'delta'})}"
-            )
-        one_way({("epsilon", "delta"): dict}, given)
-        noise = "gaussian" if "gaussian" in name else "laplace"
-        return withholding(noise)(given["epsilon"], given["delta"], sensitivity)
-    takes = INTEGERS[name]
-    for option in spends - takes.takes.keys():
-        others = " and ".join(other for other in INTEGERS if option in INTEGERS[other].takes)
-        raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would")
-    way = one_way(takes.spent, given)
-    return takes.spent[way](**{option: given[option] for option in way}, sensitivity=sensitivity)
-
-
 # ------------------------------------------------------------------ the release
 
 
@@ -544,8 +381,8 @@ class Release(NamedTuple):
         if key is not None:
             size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
             size["terms"] = key.terms
-            columns = by_column(asked.mechanism)
-            found["manifest"] = manifest(key.label, columns, kind_of(asked.mechanism), **size).metadata()
+            columns = by_column(asked.measure.charged)
+            found["manifest"] = manifest(key.label, columns, kind_of(asked.measure.charged), **size).metadata()
         return found
 
 
@@ -579,7 +416,7 @@ def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
     from dpfast.app.tables.rows import Columns, Rows
     from dpfast.app.tables.source import cells_decide
 
-    columns = Columns(asked.by, asked.given.get("unit"), asked.given.get("summed"), **asked.rules)
+    columns = Columns(asked.by, asked.given.get("unit"), asked.measure.value, **asked.rules)
     rows = Rows(request.source, columns, request.style, request.form)
     with cells_decide(rows.format):
         typed = asked.listed.typed(rows)
@@ -591,7 +428,7 @@ def _paying(request: Request, asked: Asked) -> Payer:
     """Raises: what a charge would, before a row is read."""
     payer = Payer(request, asked.public(request.style))
     if payer.ledger is not None:
-        again = payer.ledger.expect(payer.key, asked.mechanism, resume=request.resume)
+        again = payer.ledger.expect(payer.key, asked.measure.charged, resume=request.resume)
         if request.found == "compare" and not again:
             raise ParameterError(
                 f"--label must be that of a release, and {payer.ledger.path} has none of {payer.label!r:.60}"
@@ -604,7 +441,7 @@ def _counted(release: Release) -> dpfast.BoundedHistogram:
     from dpfast.app.tables.gathered import Gathered
 
     asked, rows = release.asked, release.rows
-    held = Gathered(rows, asked.cells, as_reals=asked.step != 1)
+    held = Gathered(rows, asked.cells, as_reals=asked.measure.step != 1)
     with closing(terminal.Bar(quiet=release.request.quiet)) as bar:
         bar.show(text=rows.name)
         for batch in rows.batches():
@@ -629,7 +466,7 @@ def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
     elif payer.ledger is not None:
         how["label"] = payer.label
     if asked.cells is not None:
-        noisy = counted.release(asked.mechanism, threads=release.request.threads, **how)
+        noisy = asked.measure.drawn(counted, threads=release.request.threads, **how)
         keys = asked.cells.columns(release.typed)
     else:
         given = asked.given
@@ -639,7 +476,7 @@ def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
         noisy, listed = found.counts, found.keys.tolist()
         tuples = listed if len(asked.by) > 1 else [(each,) for each in listed]
         keys = [of_type([each[i] for each in tuples], kind) for i, kind in enumerate(release.rows.kinds)]
-    return table_of(dict(zip(asked.names, keys, strict=True)), _values(asked, noisy))
+    return table_of(dict(zip(asked.names, keys, strict=True)), asked.measure.columns(noisy))
 
 
 def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
@@ -656,45 +493,9 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
     if "unit" not in asked.given:
         notes = ["Each row is taken for another unit. Whoever released it says so; nothing has checked it."]
     return Facts(
-        request.target.name, noisy.num_rows, [_column(asked, first, noisy[asked.column].to_numpy(), about)],
+        request.target.name, noisy.num_rows, asked.measure.noisy(first, noisy, about),
         mechanism.guarantee, about,
         labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in asked.names],
         rows_are=every_combination if asked.cells else "The rows are the keys whose noisy number reached the threshold.",
         title=request.report_title or "", balance=release.payer.balance([mechanism]), notes=notes,
     )  # fmt: skip
-
-
-def _column(asked: Asked, first: Any, every: Any, about: Mapping[str, Any]) -> Noisy:
-    """The noisy column of a report: its first rows, and the ends of all."""
-    half, name = asked.half_width or asked.within(USUAL), asked.column
-    cells = first[name].to_pylist()
-    low, high = (
-        first[end].to_pylist() if asked.half_width else [asked.near(cell, way * half) for cell in cells]
-        for end, way in (("low", -1), ("high", 1))
-    )
-    widths = {"one cell": _within(asked.within(USUAL))}
-    if asked.cells is not None and asked.cells.size > 1:
-        widths[f"all {asked.cells.size:,} cells at once"] = _within(asked.within(USUAL, asked.cells.size))
-    return Noisy(
-        name, f"{name}s", cells, low, high, float(asked.mechanism.stddev * asked.step), about["releases"][0],
-        asked.confidence, "jointly" in asked.given, widths, holds=f"the bounded {name}",
-        least=every.min().item() if len(every) else None, most=every.max().item() if len(every) else None,
-    )  # fmt: skip
-
-
-def _values(asked: Asked, noisy: Any) -> dict[str, Any]:
-    """The noisy values within their bounds, and the ends of their intervals."""
-    given, found = asked.given, {asked.column: noisy}
-    if (width := asked.half_width) is not None:
-        steps = math.ceil(width / asked.step)
-        least = 0 if asked.column == "count" or given["clamp"][0] >= 0 else INT64_ENDS[0]
-        ends = [[min(max(int(n) + way * steps, least), INT64_ENDS[1]) for n in noisy.tolist()] for way in (-1, 1)]
-        found |= {name: np.array(end, np.int64) for name, end in zip(("low", "high"), ends, strict=True)}
-    if asked.step != 1:
-        found = {name: values * float(asked.step) for name, values in found.items()}
-    low, high = asked.public_ends()
-    if low is not None or high is not None:
-        floor, top = INT64_ENDS if asked.step == 1 else (-math.inf, math.inf)
-        within = max(floor if low is None else low, floor), min(top if high is None else high, top)
-        found[asked.column] = np.clip(found[asked.column], *within)
-    return found

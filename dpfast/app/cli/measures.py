@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `dpfast histogram` is asked of each cell: how many rows it has, or the sum of a column.
+
+A measure knows its options and what they rule out, the noise, the columns that it writes, and what
+is said of them: in the seal, in the record beside OUT, on the terminal and in the report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
+
+import click
+import numpy as np
+
+import dpfast
+from dpfast.app.cli.options import LAW_OPTIONS, MECHANISMS, SECURE, dashed, law, near, number, one_way, together
+from dpfast.app.report.facts import Noisy
+from dpfast.counts.records.bounded_histogram import CAPS, Bounds
+from dpfast.counts.records.partitions import withholding
+from dpfast.errors import ParameterError
+from dpfast.noise.release.arrays import INT64_ENDS
+from dpfast.privacy.formatting import approximate, rounded
+from dpfast.privacy.parameters import exact_real, power_of_two, shown
+
+SPENT = ("epsilon", "delta", "rho", "sigma")
+INTEGERS = {name: each for name, each in MECHANISMS.items() if not each.real}
+FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
+STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
+USUAL = Fraction(19, 20)
+
+measure_options = together(
+    click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows."),
+    click.option(
+        "--clamp",
+        type=number,
+        nargs=2,
+        metavar="A B",
+        help="With --sum: public ends of each value, or without --max-per-partition of what a unit adds to a cell.",
+    ),
+    click.option(
+        "--granularity",
+        type=number,
+        help="With --sum: values are rounded to it, a power of two; by default a fine one.",
+    ),
+)
+
+interval_options = together(
+    click.option("--lower", type=number, help="Public lower bound of the noisy values."),
+    click.option("--upper", type=number, help="Public upper bound of the noisy values."),
+    click.option(
+        "--intervals",
+        type=number,
+        is_flag=False,
+        flag_value="0.95",
+        metavar="[P]",
+        help="Also write low and high: they hold a cell's bounded value with probability P, 0.95 if it is left out.",
+    ),
+    click.option("--jointly", is_flag=True, help="With --intervals: they hold all cells at once."),
+)
+
+
+def noise_options(command: Any) -> Any:
+    """The options that say which noise, and what it spends."""
+    kinds = {name.removeprefix("--"): (kind, text) for name, kind, text in LAW_OPTIONS}
+    for name in ("adjacency", "sigma", "rho", "delta", "epsilon"):
+        kind, text = kinds[name]
+        text = "With --epsilon: of a Gaussian, or of --threshold." if name == "delta" else text
+        command = click.option(f"--{name}", type=kind, help=text)(command)
+    names = click.Choice([*INTEGERS])
+    return click.option(
+        "--mechanism", type=names, default="discrete-laplace", show_default=True, help="How the noise is drawn."
+    )(command)
+
+
+def measure_of(given: Mapping[str, Any]) -> type[Count]:
+    """The one that the options ask for."""
+    return Sum if "summed" in given else Count
+
+
+class Count:
+    """How many rows a cell has, and the noise that hides one unit in it.
+
+    bounds: what bounds a unit. cells: how many there are, or None of those that a threshold shows.
+    step: what a step of the noisy integers is worth.
+    """
+
+    COLUMN: ClassVar[str] = "count"
+    VALUE: ClassVar[str | None] = None  # the option that names a column of values
+    given: Mapping[str, Any]
+    bounds: Bounds
+    cells: int | None
+    step: Fraction
+    mechanism: Any
+
+    def __init__(self, given: Mapping[str, Any], bounds: Bounds, cells: int | None) -> None:
+        """Raises: click.UsageError, DTypeError, ParameterError."""
+        self.given, self.cells = given, cells
+        ends, self.step = self._ends(given)
+        self.bounds = bounds._replace(**ends)
+        checked = self.bounds.checked(summed=bool(ends))
+        self.mechanism = noise_of(given, self.bounds.sensitivity(*checked, cells))
+        self._public_ends()
+
+    # ------------------------------------------------------------------ its options
+
+    @classmethod
+    def usual(cls, caps: Mapping[str, int]) -> dict[str, int]:
+        """Caps that nobody needs to give."""
+        return {} if caps.keys() & set(CAPS[1:]) else {"max_per_partition": 1}
+
+    @classmethod
+    def combined(cls, given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
+        """Which options go together."""
+        ends = "'--sum' and '--clamp' must be given together: the public ends of what is added up"
+        yield ("summed" in given) != ("clamp" in given), ends
+        alone = "'--granularity' is of sums, and goes with '--sum' alone"
+        yield "granularity" in given and "summed" not in given, alone
+        jointly = "jointly" in given and "intervals" not in given
+        yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
+        shown = (
+            "'--intervals' must be left out with '--threshold': keys are shown where noise is high, so none would hold"
+        )
+        yield "intervals" in given and "threshold" in given, shown
+
+    @classmethod
+    def ruled(cls, given: Mapping[str, Any], by: Sequence[str], others: set[Any]) -> Iterable[tuple[bool, str]]:
+        """What holds of values. others: columns that hold no values."""
+        for name in cls.written(given):
+            yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
+        value = None if cls.VALUE is None else given[cls.VALUE]
+        yield value in others, f"--sum must name another column than --by and --unit, got {value!r:.80}"
+        part = given.get("intervals", USUAL)
+        yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
+
+    @classmethod
+    def written(cls, given: Mapping[str, Any]) -> list[str]:
+        """The columns of OUT behind those of the keys."""
+        return [cls.COLUMN, *(("low", "high") if "intervals" in given else ())]
+
+    @classmethod
+    def _ends(cls, _: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
+        """The bounds of values, and what a step is worth. Raises: ParameterError."""
+        return {}, Fraction(1)
+
+    @property
+    def value(self) -> str | None:
+        """The column of ROWS whose values are taken."""
+        return None if self.VALUE is None else self.given[self.VALUE]
+
+    @property
+    def charged(self) -> Any:
+        """What a ledger is charged and a seal names: the mechanism, or one for each column."""
+        return self.mechanism
+
+    # ------------------------------------------------------------------ how wide
+
+    @property
+    def confidence(self) -> Fraction:
+        """That of the intervals: the usual one if none are asked for."""
+        return exact_real("intervals", self.given.get("intervals", USUAL))
+
+    @property
+    def half_width(self) -> Fraction | None:
+        """That of the intervals that are asked for."""
+        if "intervals" not in self.given:
+            return None
+        together = self.cells if self.cells and "jointly" in self.given else 1
+        return self.within(self.confidence, together)
+
+    def near(self, value: float, way: Fraction) -> int | float:
+        """The end of an interval."""
+        return value + int(way) if self.step == 1 else float(value + way)
+
+    def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
+        return Fraction(self.mechanism.interval(confidence, cells=cells)) * self.step
+
+    def _public_ends(self) -> tuple[int | float | None, int | float | None]:
+        """Those of the noisy values. Raises: ParameterError."""
+        dtype = np.dtype(np.int64 if self.step == 1 else float)
+        low, high = (near(name, self.given.get(name), dtype) for name in ("lower", "upper"))
+        if low is not None and high is not None and low > high:
+            raise ParameterError(f"--lower must be at most --upper, got {low} and {high}")
+        ends = INT64_ENDS if self.step == 1 else (-math.inf, math.inf)
+        if (low is not None and low > ends[1]) or (high is not None and high < ends[0]):
+            raise ParameterError("--lower and --upper must leave something of int64")
+        return low, high
+
+    # ------------------------------------------------------------------ what is said
+
+    def terms(self) -> dict[str, Any]:
+        """Those of the seal, by their options: all that decides what is measured."""
+        return {}
+
+    def table(self) -> dict[str, Any]:
+        """What the record beside OUT says of the rows that are measured."""
+        return {}
+
+    def about(self) -> dict[str, Any]:
+        """What it says of the noisy columns."""
+        found: dict[str, Any] = {}
+        if (width := self.half_width) is not None:
+            found["intervals"] = {
+                "confidence": str(self.confidence),
+                "of": "all cells jointly" if "jointly" in self.given else "each cell",
+                "half_width": str(width),
+                "hold": "the bounded values, before the noise: what the bounds left out is not in them",
+            }
+        found["secure_means"] = SECURE
+        low, high = self._public_ends()
+        release = {"column": self.COLUMN, **self.mechanism.metadata(), "lower": low, "upper": high} | self._of_steps()
+        if self.cells is None:
+            release["threshold"] = (
+                self.mechanism.threshold if self.step == 1 else self.near(0.0, self.mechanism.threshold * self.step)
+            )
+        found["releases"] = [release]
+        return found
+
+    def _of_steps(self) -> dict[str, str]:
+        return {}
+
+    def lines(self) -> list[str]:
+        """How wide the noise is."""
+        mechanism = self.mechanism
+        width, noise = f"95 % within {_within(self.within(USUAL))}", law(mechanism)
+        if self.step != 1:  # the mechanism's own figures are in steps
+            wide = approximate(float(mechanism.scale * self.step))
+            noise = f"{'sigma' if 'gaussian' in self.given['mechanism'] else 'scale'} {wide}"
+        if self.cells is None:
+            level = rounded(mechanism.threshold * self.step, up=True)
+            return [f"noise: {noise}, {width}", f"keys are shown from a noisy {self.COLUMN} of {level}"]
+        jointly = f"; all {self.cells:,} cells jointly within {_within(self.within(USUAL, self.cells))}"
+        return [f"noise of a cell: {noise}, {width}{jointly if self.cells > 1 else ''}"]
+
+    def noisy(self, first: Any, out: Any, about: Mapping[str, Any]) -> list[Noisy]:
+        """The columns of a report: their first rows, and the ends of all."""
+        half, name = self.half_width or self.within(USUAL), self.COLUMN
+        cells, every = first[name].to_pylist(), out[name].to_numpy()
+        low, high = (
+            first[end].to_pylist() if self.half_width else [self.near(cell, way * half) for cell in cells]
+            for end, way in (("low", -1), ("high", 1))
+        )
+        widths = {"one cell": _within(self.within(USUAL))}
+        if self.cells is not None and self.cells > 1:
+            widths[f"all {self.cells:,} cells at once"] = _within(self.within(USUAL, self.cells))
+        return [Noisy(
+            name, f"{name}s", cells, low, high, float(self.mechanism.stddev * self.step), about["releases"][0],
+            self.confidence, "jointly" in self.given, widths, holds=f"the bounded {name}",
+            least=every.min().item() if len(every) else None, most=every.max().item() if len(every) else None,
+        )]  # fmt: skip
+
+    # ------------------------------------------------------------------ the values
+
+    def drawn(self, counted: dpfast.BoundedHistogram, **how: Any) -> Any:
+        """The noisy cells of listed keys, before `columns`. how: as of the histogram's release."""
+        return counted.release(self.mechanism, **how)
+
+    def columns(self, noisy: Any) -> dict[str, Any]:
+        """What OUT has of them: values within their bounds, and the ends of their intervals."""
+        found = {self.COLUMN: noisy}
+        if (width := self.half_width) is not None:
+            steps, least = math.ceil(width / self.step), self._least()
+            ends = [[min(max(int(n) + way * steps, least), INT64_ENDS[1]) for n in noisy.tolist()] for way in (-1, 1)]
+            found |= {name: np.array(end, np.int64) for name, end in zip(("low", "high"), ends, strict=True)}
+        if self.step != 1:
+            found = {name: values * float(self.step) for name, values in found.items()}
+        low, high = self._public_ends()
+        if low is not None or high is not None:
+            floor, top = INT64_ENDS if self.step == 1 else (-math.inf, math.inf)
+            within = max(floor if low is None else low, floor), min(top if high is None else high, top)
+            found[self.COLUMN] = np.clip(found[self.COLUMN], *within)
+        return found
+
+    def _least(self) -> int:
+        """What no true number is below, in steps."""
+        return 0
+
+
+class Sum(Count):
+    """The sum of a column's values, in steps."""
+
+    COLUMN = "sum"
+    VALUE = "summed"
+
+    @classmethod
+    def usual(cls, _: Mapping[str, int]) -> dict[str, int]:
+        return {}
+
+    @classmethod
+    def _ends(cls, given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
+        clamp = Clamp.of(given)
+        if clamp.ends[0] < 0 and "threshold" in given:
+            raise ParameterError(f"--clamp must not reach below 0 with --threshold, got {shown(clamp.given[0])}")
+        return clamp.bounds, clamp.step
+
+    def terms(self) -> dict[str, Any]:
+        ends = ", ".join(str(exact_real("clamp", end)) for end in self.given["clamp"])
+        return {"--sum": self.value, "--clamp": ends, "--granularity": self.step}
+
+    def table(self) -> dict[str, Any]:
+        return {"sum": self.value, "clamp": [str(end) for end in self.given["clamp"]]}
+
+    def _of_steps(self) -> dict[str, str]:
+        return {"step": str(self.step)}
+
+    def _least(self) -> int:
+        return 0 if self.given["clamp"][0] >= 0 else INT64_ENDS[0]
+
+
+class Clamp(NamedTuple):
+    """The ends of values as they were given, their exact worth, and that of a step."""
+
+    given: tuple[Any, Any]
+    ends: tuple[Fraction, Fraction]
+    step: Fraction
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Clamp:
+        """From --clamp and --granularity. Raises: ParameterError."""
+        low, high = given["clamp"]
+        ends = exact_real("clamp", low), exact_real("clamp", high)
+        if ends[0] > ends[1]:
+            raise ParameterError(f"--clamp must be A and B, A at most B, got {shown(low)} and {shown(high)}")
+        most = max(map(abs, ends))
+        if not 1 / FARTHEST <= most <= FARTHEST:
+            raise ParameterError(
+                f"--clamp must reach to 2**-900 at least and to 2**900 at most, got {shown(low)} and {shown(high)}"
+            )
+        if "granularity" in given:
+            step = Fraction(2) ** power_of_two("granularity", given["granularity"])
+            if not most / 2**62 <= step < 2 * most:
+                raise ParameterError(
+                    f"--granularity must be below twice the larger end of --clamp, and at least 2**-62 of it, got {shown(step)}"
+                )
+        else:
+            step = Fraction(2) ** (most.numerator.bit_length() - most.denominator.bit_length() - STEPS)
+        return cls((low, high), ends, step)
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """By the names of bounded_histogram."""
+        return {"lower": self.given[0], "upper": self.given[1], "granularity": self.step}
+
+
+def _within(width: Fraction) -> str:
+    return f"±{width.numerator:,}" if width.denominator == 1 else f"±{rounded(width, up=True)}"
+
+
+def noise_of(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any:
+    """The mechanism of one column. Raises: click.UsageError, DTypeError, ParameterError."""
+    name, spends = given["mechanism"], given.keys() & set(SPENT)
+    if "threshold" in given:
+        if spends - {"epsilon", "delta"}:
+            raise click.UsageError(
+                f"'--threshold' takes {dashed('epsilon', 'delta')}, and no {dashed(*spends - {'epsilon', 'delta'})}"
+            )
+        one_way({("epsilon", "delta"): dict}, given)
+        noise = "gaussian" if "gaussian" in name else "laplace"
+        return withholding(noise)(given["epsilon"], given["delta"], sensitivity)
+    takes = INTEGERS[name]
+    for option in spends - takes.takes.keys():
+        others = " and ".join(other for other in INTEGERS if option in INTEGERS[other].takes)
+        raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would")
+    way = one_way(takes.spent, given)
+    return takes.spent[way](**{option: given[option] for option in way}, sensitivity=sensitivity)
