@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpfast import _native
 from dpfast._native import Choice
 from dpfast.counts.records.amounts import Amounts, Grid, grid
-from dpfast.counts.records.payment import checked_ledger
+from dpfast.counts.records.payment import Payment, checked_ledger
 from dpfast.counts.records.places import (
     Finder,
     Known,
@@ -42,6 +42,7 @@ from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
 
 if TYPE_CHECKING:
+    from dpfast.counts.records.means import NoisyMeans
     from dpfast.counts.records.partitions import Thresholded
     from dpfast.counts.trees.noisy_tree import NoisyTree
     from dpfast.ledger import Ledger
@@ -182,6 +183,27 @@ class Rows(Origin):
         return found if self.terms.key == key.id else {**found, "chooser": self.terms.key}
 
 
+class Kept(NamedTuple):
+    """The rows that the caps left, by key: their sums as top 2^64 + low, and how many they are."""
+
+    tops: npt.NDArray[np.int64]
+    lows: npt.NDArray[np.uint64]
+    rows: npt.NDArray[np.int64]
+
+    def centred(self, ends: Grid) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Sums of values less the middle of the bounds, in half steps, saturated once; and rows."""
+        sums, rows = self.tops.astype(object) * 2**64 + self.lows.astype(object), self.rows.astype(object)
+        return np.clip(2 * sums - (ends.lower + ends.upper) * rows, *INT64_ENDS).astype(np.int64), self.rows
+
+    @classmethod
+    def merged(cls, parts: list[Kept]) -> Kept:
+        tops, lows, rows = parts[0]
+        for part in parts[1:]:
+            lows = lows + part.lows
+            tops, rows = tops + part.tops + (lows < part.lows), rows + part.rows
+        return cls(tops, lows, rows)
+
+
 class _Counted(NamedTuple):
     keys: npt.NDArray[Any]
     counts: BoundedCounts
@@ -208,17 +230,29 @@ class BoundedHistogram(_Counted):
     <BoundedHistogram: keys and counts, not private yet, ...>
     """
 
+    _kept: Kept | None = None  # of sums of rows that were chosen: what means are made of
+
     def __new__(
-        cls, keys: npt.NDArray[Any], counts: npt.NDArray[Any], sensitivity: Sensitivity, terms: Terms | None = None
+        cls,
+        keys: npt.NDArray[Any],
+        counts: npt.NDArray[Any],
+        sensitivity: Sensitivity,
+        terms: Terms | None = None,
+        kept: Kept | None = None,
     ) -> Self:
-        return super().__new__(cls, keys, bounded(counts, Rows(keys, sensitivity, terms)), sensitivity)
+        made = super().__new__(cls, keys, bounded(counts, Rows(keys, sensitivity, terms)), sensitivity)
+        made._kept = kept
+        return made
 
     @classmethod
     def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]  # behind _replace
         return cls(*iterable)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return (*self, self.terms)
+        return (*self, self.terms, self._kept)
+
+    def __getstate__(self) -> None:
+        """Nothing beside the arguments."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Read a pickle by an earlier version, which kept the terms by themselves."""
@@ -270,6 +304,50 @@ class BoundedHistogram(_Counted):
         if ledger is None:
             return mechanism.release(self.counts, **options)
         return checked_ledger(ledger).release(mechanism, self.counts, **options)
+
+    def mean(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        rho: Real | None = None,
+        threads: int | None = None,
+        ledger: Ledger | None = None,
+        label: str | None = None,
+        key: ReleaseKey | None = None,
+        resume: bool = False,
+    ) -> NoisyMeans:
+        """The means of the rows' values by key: two releases, one charge.
+
+        It is of a histogram with a domain and with `values`, whose caps choose rows:
+        max_per_partition or max_contributions, or EACH_ROW. Values less the middle of lower and
+        upper are summed, and the rows counted: the very rows that the caps left. Each of the two
+        gets half of the budget, with noise for its own sensitivity.
+
+        epsilon: for discrete Laplace noise; epsilon and delta, or rho, for discrete Gaussian noise.
+            The budget of the whole mean.
+        threads: as of a mechanism's release; one under a key.
+        ledger: charged once, before any noise is drawn. label: for its history, without a key.
+        key, resume: as of a mechanism's release. Sums and counts are two columns of one seal.
+
+        Returns: a NoisyMeans. Its `value` and `interval` cost nothing more.
+        Privacy: spends epsilon (delta = 0), or epsilon and delta, or rho: the two halves, composed;
+            for the adjacency and the unit of the sensitivity.
+        Raises: DTypeError; ParameterError (also counts; caps that choose no rows; keys without a
+            domain; bounds that are equal; a key, for rows that were chosen without one); what a
+            release or a ledger raises. None but OtherInputError depends on values.
+
+        >>> rng = np.random.default_rng(1)
+        >>> town, who, hours = rng.integers(0, 2, 9000), rng.integers(0, 900, 9000), rng.integers(0, 25, 9000)
+        >>> caps = {"domain": [0, 1], "max_partitions": 2, "max_per_partition": 5}
+        >>> found = dpfast.bounded_histogram(town, who, values=hours, lower=0, upper=24, **caps).mean(epsilon=1)
+        >>> found.value.shape, found.guarantee.epsilon
+        ((2,), Fraction(1, 1))
+        """
+        from dpfast.counts.records.means import mean_of  # late, as most counts are released as they are
+
+        payment = Payment.of(ledger, label, key, resume)
+        return mean_of(self, self._kept, (epsilon, delta, rho), payment, threads)
 
     def select(self, selection: Selection, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
         """`selection.select(counts, **options)`: a place in the domain, or k of them.
@@ -363,16 +441,11 @@ class BoundedHistogram(_Counted):
             if differ:
                 raise ParameterError(f"{SAME}; these differ: {', '.join(differ)}")
         names, places = _in_common([part.keys for part in found], public=first.sensitivity.keys == "public")
-        ends = INT64_ENDS
-        counts = _totals(
-            places.astype(np.uint64),
-            np.concatenate([np.asarray(part.counts) for part in found]),
-            63,
-            names.size,
-            ends,
-            each=True,
-        )
-        return BoundedHistogram(names, counts, first.sensitivity, first.terms)
+        joined = np.concatenate([np.asarray(part.counts) for part in found])
+        counts = _saturated(*_native.totals(places.astype(np.uint64), joined, 63, names.size, INT64_ENDS, each=True))
+        kept = [part._kept for part in found if part._kept is not None]  # noqa: SLF001
+        whole = Kept.merged(kept) if len(kept) == len(found) else None
+        return BoundedHistogram(names, counts, first.sensitivity, first.terms, whole)
 
     def __repr__(self) -> str:
         """Shows no key, no count and no number of keys, because none of them is private yet."""
@@ -497,8 +570,10 @@ def bounded_histogram(
         (a.texts is None) != (b.texts is None) for a, b in zip(rows_keys, known.columns, strict=True)
     ):
         raise DTypeError("keys and domain must be both of integers or both of strings")
-    counts = _counted(known, Finder(rows_keys, known), rows_ids, amounts, terms, chooser, refuse=outside == "refuse")
-    return BoundedHistogram(known.names(), counts, sensitivity, terms)
+    counts, kept = _counted(
+        known, Finder(rows_keys, known), rows_ids, amounts, terms, chooser, refuse=outside == "refuse"
+    )
+    return BoundedHistogram(known.names(), counts, sensitivity, terms, None if domain is None else kept)
 
 
 def _chooser(key: ReleaseKey | Chooser | None) -> Chooser:
@@ -516,8 +591,8 @@ def _chooser(key: ReleaseKey | Chooser | None) -> Chooser:
 
 def _counted(
     known: Known, find: Finder, ids: Column, amounts: Amounts | None, terms: Terms, chooser: Chooser, *, refuse: bool
-) -> npt.NDArray[np.int64]:
-    """What the units keep: counts, or sums in steps."""
+) -> tuple[npt.NDArray[np.int64], Kept | None]:
+    """What the units keep: counts, or sums in steps, and what means of them are made of."""
     texts, of_partitions, of_rows, of_all = chooser.functions()
     bits = max(known.size - 1, 0).bit_length()
     units = _units(ids, bits, texts)
@@ -526,7 +601,7 @@ def _counted(
     if bounds is None and caps.contributions is None:
         how = Choice(bits, units.base, units.words, words, of_partitions)
         most = max(min(caps.partitions or rows.size, known.size, rows.size), 1)
-        return _native.bounded_counts(rows, how, most, min(caps.per_partition or rows.size, max(rows.size, 1)))
+        return _native.bounded_counts(rows, how, most, min(caps.per_partition or rows.size, max(rows.size, 1))), None
     for cap, among, whole_partitions, function in (
         (caps.partitions, bits, True, of_partitions),
         (caps.per_partition, 0, False, of_rows),
@@ -538,8 +613,13 @@ def _counted(
             how = Choice(bits, units.base, units.words, words, function)
             kept = _native.chosen_rows(rows, values, how, cap, shift=among, whole=whole_partitions)
             rows, values = rows[:kept], values[:kept]
-    ends = (1, 1) if bounds is None else (bounds.lower, bounds.upper)
-    return _totals(rows, values, bits, known.size, ends, each=bounds is None or caps.choose_rows)
+    if bounds is None:
+        return _saturated(*_native.totals(rows, values, bits, known.size, (1, 1), each=True)), None
+    sums = _native.totals(rows, values, bits, known.size, (bounds.lower, bounds.upper), each=caps.choose_rows)
+    if not caps.choose_rows:
+        return _saturated(*sums), None
+    _, many = _native.totals(rows, values[:0], bits, known.size, (1, 1), each=True)
+    return _saturated(*sums), Kept(*sums, many.view(np.int64))
 
 
 def _sort_long(rows: Words, values: npt.NDArray[np.int64]) -> None:
@@ -551,11 +631,8 @@ def _sort_long(rows: Words, values: npt.NDArray[np.int64]) -> None:
         values[np.searchsorted(rows, row) : np.searchsorted(rows, row, "right")].sort()
 
 
-def _totals(
-    rows: Words, values: npt.NDArray[np.int64], bits: int, size: int, ends: tuple[int, int], *, each: bool
-) -> npt.NDArray[np.int64]:
-    """Sums by partition, in 128 bits, and then saturated: an overflow error would tell of them."""
-    tops, lows = _native.totals(rows, values, bits, size, ends, each=each)
+def _saturated(tops: npt.NDArray[np.int64], lows: Words) -> npt.NDArray[np.int64]:
+    """Sums of 128 bits within int64: an overflow error would tell of them."""
     sums = lows.view(np.int64)
     return np.where(tops == sums >> 63, sums, np.where(tops < 0, *INT64_ENDS))
 

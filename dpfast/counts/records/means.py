@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means of values by key: their sums less the middle of the bounds, and the counts of the same rows.
+
+Let L and U be the bounds in steps, and a value v within them. It enters a sum as 2 v - (L + U), in
+half steps: at most U - L in magnitude, where 2 v may be as large as 2 max(|L|, |U|). Sums and counts
+are two releases, each with half of the budget and each with noise for its own sensitivity, which
+follows from the caps on rows alone. So what both promise adds up to the whole, whatever one unit
+does to both at once.
+
+Let d = s/n be the true mean of such values in a key, n its rows. With noise of at most p in the sum
+and q in the count, the noisy S and N have |S - d N| <= p + |d| q. These d lie within (S - p)/(N + q)
+and (S + p)/(N - q), or with the other denominator where a numerator is below (above) 0, as long as
+N - q >= 1; otherwise n may be 0, and d is anything. p and q hold each with half of the doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpfast.counts.records.amounts import Grid
+from dpfast.counts.records.bounded_histogram import Bounds, Caps, Kept, Rows
+from dpfast.counts.records.payment import Payment
+from dpfast.errors import ParameterError
+from dpfast.noise.mechanisms.described import Payable
+from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.noise.release.arrays import INT64_ENDS
+from dpfast.noise.release.blocks import BLOCK
+from dpfast.noise.release.counts import BoundedCounts, bounded
+from dpfast.noise.release.key import release_key, sealing
+from dpfast.privacy import parameters
+from dpfast.privacy.composition import compose
+from dpfast.privacy.guarantee import Guarantee, searching, warn_if_weak
+from dpfast.privacy.parameters import Real, given
+from dpfast.privacy.record import unwritten, written
+from dpfast.privacy.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from dpfast.counts.records.bounded_histogram import BoundedHistogram
+    from dpfast.noise.release.key import ReleaseKey
+
+Reals = npt.NDArray[np.float64]
+CountNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
+Budget: TypeAlias = tuple[Real | None, Real | None, Real | None]  # epsilon, delta, rho
+MOST = Fraction(np.finfo(np.float64).max)
+ROWS = (
+    "max_per_partition or max_contributions must be given for a mean: with max_partitions alone a unit's sum in a key is "
+    "clamped, which is of no number of rows"
+)
+
+
+class Ends(NamedTuple):
+    """The means, and the ends of their intervals: float64, one for each key."""
+
+    value: Reals
+    lower: Reals
+    upper: Reals
+
+
+class NoisyMeans:
+    """Noisy means by key. `BoundedHistogram.mean` makes it; what it tells spends nothing more.
+
+    keys: the domain in its order. sums, counts: int64, as they were released: of the values less
+    `middle`, in steps of `granularity`, and of the rows. middle: that of the bounds of a value.
+    guarantee: what the release spent.
+
+    >>> caps = {"domain": ["f", "m"], "lower": 0, "upper": 120, "values": [31, 40, 25]}
+    >>> ages = dpfast.bounded_histogram(["f", "m", "f"], dpfast.EACH_ROW, **caps)
+    >>> found = ages.mean(epsilon=1)
+    >>> found
+    <NoisyMeans of 2 keys; <Guarantee epsilon=1, ...>>
+    """
+
+    def __init__(
+        self, keys: npt.NDArray[Any], sums: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], noise: MeanNoise
+    ) -> None:
+        self.keys, self.sums, self.counts, self._noise = keys, sums, counts, noise
+        self.guarantee = noise.guarantee
+
+    @property
+    def granularity(self) -> Fraction:
+        """What a step of `sums` is worth: half of a step of the values."""
+        return self._noise.ends.granularity / 2
+
+    @property
+    def middle(self) -> Fraction:
+        """Of the bounds of a value, as they were rounded: what is subtracted from each."""
+        return (self._noise.ends.lower + self._noise.ends.upper) * self.granularity
+
+    @property
+    def value(self) -> Reals:
+        """The means: middle + sums/max(counts, 1), put between the bounds of a value.
+
+        Bias: a ratio, put between bounds: towards their middle if few rows are there.
+
+        >>> caps = {"domain": ["f"], "lower": 0, "upper": 120, "values": [30] * 900}
+        >>> ages = dpfast.bounded_histogram(["f"] * 900, dpfast.EACH_ROW, **caps)
+        >>> 28 < ages.mean(epsilon=1).value[0] < 32
+        np.True_
+        """
+        return self._put(self.sums, np.maximum(self.counts, 1))
+
+    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> Ends:
+        """The means, and intervals that hold the true bounded ones with this probability.
+
+        cells: for how many keys together: by default each interval holds for itself, and
+            `cells=len(counts)` gives those that hold all at once.
+
+        An interval holds the mean of the rows that the caps kept, clamped and rounded, before the
+        noise. Where a key may have no rows, it is the whole range of a value.
+        Returns: value, lower, upper. Raises: DTypeError, ParameterError.
+        Source: [Fieller 1954], with proved bounds of both noises in place of a normal law.
+
+        >>> caps = {"domain": ["f"], "lower": 0, "upper": 120, "values": [30] * 900}
+        >>> ages = dpfast.bounded_histogram(["f"] * 900, dpfast.EACH_ROW, **caps)
+        >>> found = ages.mean(epsilon=1).interval(0.99)
+        >>> bool(found.lower[0] <= found.value[0] <= found.upper[0])
+        True
+        """
+        far, off = self._noise.within(confidence, cells=cells)
+        sums, counts = self.sums.astype(object), self.counts.astype(object)
+        few, many = np.maximum(counts - off, 1), np.maximum(counts + off, 1)
+        low, high = sums - far, sums + far
+        ends = [
+            np.nextafter(self._put(end, np.where(there, few, many)), way)
+            for end, there, way in ((low, low < 0, -np.inf), (high, high >= 0, np.inf))
+        ]
+        least, most = self._bounds
+        ended = np.isin(self.sums, INT64_ENDS) | np.isin(self.counts, INT64_ENDS)
+        nobody = ended | (counts - off < 1).astype(bool)  # noise that int64 cut off, or maybe no rows
+        return Ends(
+            self.value,
+            np.where(nobody, least, np.clip(ends[0], least, most)),
+            np.where(nobody, most, np.clip(ends[1], least, most)),
+        )
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        ends = self._noise.ends
+        return float(ends.lower * ends.granularity), float(ends.upper * ends.granularity)
+
+    def _put(self, sums: npt.NDArray[Any], rows: npt.NDArray[Any]) -> Reals:
+        """Their middle + sums/rows between the bounds: of integers of any length, rounded once."""
+        ends = self._noise.ends
+        rows = rows.astype(object)
+        steps = ((ends.lower + ends.upper) * rows + sums.astype(object)) / (2 * rows)
+        with np.errstate(over="ignore", under="ignore"):
+            found: Reals = np.clip(steps.astype(np.float64) * float(ends.granularity), *self._bounds)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<NoisyMeans of {self.counts.size:,} keys; {self.guarantee}>"
+
+
+class MeanNoise(Payable):
+    """The noise of sums and that of counts, each for its half of the budget."""
+
+    NAME: ClassVar[str] = "mean"
+    OPTIONS = frozenset({"threads"})
+    sums: CountNoise = written(metadata=lambda each: {"sum": each.metadata()}, words=lambda e: {"sums": repr(e)})
+    counts: CountNoise = written(metadata=lambda each: {"count": each.metadata()}, words=unwritten)
+    changes: tuple[Sensitivity, Sensitivity] = written(metadata=unwritten, words=unwritten)
+    ends: Grid = written(metadata=unwritten, words=unwritten)
+
+    def __init__(self, changes: tuple[Sensitivity, Sensitivity], ends: Grid, budget: Budget) -> None:
+        """changes: of the sums and of the counts. Raises: DTypeError, ParameterError."""
+        make = halves(*budget)
+        with searching():  # the whole has been looked at
+            sums, counts = map(make, changes)
+        self._keep(sums=sums, counts=counts, changes=changes, ends=ends)
+
+    @classmethod
+    def of(
+        cls,
+        caps: Caps,
+        ends: Grid | None,
+        of: Bounds,
+        size: int | None,
+        budget: Budget,
+    ) -> MeanNoise:
+        """For rows of these caps and bounds, and so many public keys, or None.
+
+        of: whose adjacency and unit are meant. Raises: DTypeError, ParameterError.
+        """
+        if ends is None:
+            raise ParameterError("values must be given to bounded_histogram for a mean, with lower and upper")
+        if size is None:
+            raise ParameterError("domain must be given to bounded_histogram for a mean: its keys are private otherwise")
+        if not caps.choose_rows:
+            raise ParameterError(ROWS)
+        wide = ends.upper - ends.lower
+        if not wide:
+            raise ParameterError("lower must be less than upper for a mean, and not be rounded to the same step")
+        if max(abs(ends.lower), abs(ends.upper)) * ends.granularity > MOST:
+            raise ParameterError("lower and upper must be within the range of float64 for a mean")
+        changes = of.sensitivity(caps, Grid(-wide, wide, None), size), of.sensitivity(caps, None, size)
+        return cls(changes, ends, budget)
+
+    @property
+    def columns(self) -> dict[str, CountNoise]:
+        """For a seal, and for a charge."""
+        return {"sum": self.sums, "count": self.counts}
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What both spend together."""
+        return compose(self.sums, self.counts)
+
+    def within(self, confidence: Real, *, cells: int = 1) -> tuple[int, int]:
+        """What both noises are within together, in half steps and in rows."""
+        half = (1 + parameters.probability("confidence", confidence)) / 2
+        return self.sums.interval(half, cells=cells), self.counts.interval(half, cells=cells)
+
+    def _release(
+        self,
+        values: tuple[BoundedCounts, BoundedCounts],
+        charge: Callable[..., None] | None = None,
+        /,
+        *,
+        threads: int | None = None,
+    ) -> tuple[Any, Any]:
+        """The noisy sums and counts."""
+        if charge is not None:
+            charge()
+        sums, counts = values
+        return self.sums.release(sums, threads=threads), self.counts.release(counts, threads=threads)
+
+    release = _release
+
+
+def halves(epsilon: Real | None, delta: Real | None, rho: Real | None) -> Callable[[Sensitivity], CountNoise]:
+    """What makes a mechanism that spends half of each. Raises: DTypeError, ParameterError."""
+    if (epsilon is None) == (rho is None) or (delta is not None and epsilon is None):
+        asked = given(epsilon=epsilon, delta=delta, rho=rho)
+        raise ParameterError(f"epsilon, epsilon and delta, or rho must be given: the budget of the whole mean, {asked}")
+    name, asked_for = ("rho", rho) if epsilon is None else ("epsilon", epsilon)
+    part = parameters.exact_positive(name, asked_for, decimal=True) / 2
+    warn_if_weak(name, 2 * part)
+    if rho is not None:
+        return lambda change: DiscreteGaussian.from_zcdp(part, change)
+    if delta is None:
+        return lambda change: DiscreteLaplace(part, change)
+    rest = parameters.probability("delta", delta, decimal=True) / 2
+    warn_if_weak("delta", 2 * rest)
+    return lambda change: DiscreteGaussian.calibrated(part, change, delta=rest)
+
+
+def mean_of(
+    counted: BoundedHistogram,
+    kept: Kept | None,
+    budget: Budget,
+    payment: Payment,
+    threads: int | None,
+) -> NoisyMeans:
+    """`BoundedHistogram.mean`."""
+    if threads is not None:
+        parameters.whole("threads", threads, 1)
+    terms = counted.terms
+    if terms is None:
+        raise ParameterError("a mean must be of a result of bounded_histogram, or of parts that are merged, as it is")
+    whole = counted.sensitivity
+    of, size = Bounds(adjacency=whole.adjacency, unit=whole.unit), counted.keys.size if whole.keys == "public" else None
+    noise = MeanNoise.of(terms.caps, terms.bounds, of, size, budget)
+    if kept is None:
+        raise ParameterError("a mean must be of a histogram that was counted by this version of dpfast: count it again")
+    values = [
+        bounded(each, Rows(counted.keys, change, terms))
+        for each, change in zip(kept.centred(noise.ends), noise.changes, strict=True)
+    ]
+    if payment.key is None:
+        sums, counts = payment.release(noise, tuple(values), threads=threads)
+    else:
+        key = release_key(sealing(payment.key, counted.counts))
+        sums, counts = _sealed(noise, dict(zip(noise.columns, map(np.array, values), strict=True)), key, payment)
+    return NoisyMeans(counted.keys, sums, counts, noise)
+
+
+def _sealed(
+    noise: MeanNoise, values: dict[str, npt.NDArray[np.int64]], key: ReleaseKey, payment: Payment
+) -> list[npt.NDArray[np.int64]]:
+    """The noisy columns: one seal, and one reservation."""
+    columns = noise.columns
+    if payment.ledger is not None:
+        payment.ledger.expect(key, columns, resume=payment.resume)
+    size = values["sum"].size
+    blocks = [
+        (name, j, values[name][at : at + BLOCK]) for name in columns for j, at in enumerate(range(0, size, BLOCK))
+    ]
+    digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
+    seal = key.seal(columns, [digesters[name](j, block) for name, j, block in blocks], shape=(size,))
+    sealed, noisy = payment.sealed(seal), {name: np.empty(size, np.int64) for name in columns}
+    for name, j, block in blocks:
+        noisy[name][j * BLOCK : j * BLOCK + block.size] = sealed.release(j, block, column=name)
+    return [*noisy.values()]
