@@ -200,10 +200,10 @@ def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
 # ------------------------------------------------------------------ in words
 
 
-def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float]) -> tuple[Fraction, Fraction] | None:
+def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float] | None) -> tuple[Fraction, Fraction] | None:
     """An (epsilon, delta) that holds: the promised one, or for a rho alone one at EXAMPLE_DELTA.
 
-    delta_of: gives the delta for an epsilon. None if rho promises next to nothing.
+    delta_of: gives the delta for an epsilon, if more than rho is known. None if rho promises next to nothing.
     """
     if not guarantee.pure and guarantee.rho > MOST_RHO:
         return None
@@ -213,6 +213,8 @@ def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float]) -> tupl
     def three_digits(value: float) -> Fraction:
         return Fraction(Context(prec=3, rounding=ROUND_CEILING).create_decimal(value))
 
+    if delta_of is None:
+        return three_digits(float(guarantee.approximate(EXAMPLE_DELTA).epsilon or 0)), EXAMPLE_DELTA
     rho = max(float(guarantee.rho), 1e-30)
     high = rho + 2 * math.sqrt(rho * -math.log(EXAMPLE_DELTA))  # enough for any rho-zCDP: [BS16] Proposition 1.3
     low = high / 1000

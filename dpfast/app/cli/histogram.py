@@ -45,6 +45,7 @@ Examples:
       --epsilon 1 --delta 1e-8
   dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
       --sum hours --clamp 0 24 --epsilon 1
+  dpfast histogram people.csv out.csv --by town --domain towns.txt --unit-is-row --mean age --clamp 0 120 --epsilon 1
   dpfast histogram people.csv out.csv --by age --bins age=0,18,65,120 --unit-is-row --epsilon 1
   dpfast histogram visits.csv out.csv --by "week(date, Europe/Oslo)" --domain 2026-W01..2026-W53 --unit person \\
       --max-partitions 4 --epsilon 1
@@ -123,7 +124,7 @@ def histogram(**options: Any) -> None:
     the noise hides whatever one unit does.
 
     OUT is such a file, or - for standard output. It has one row for each combination of keys, with
-    the columns of --by, then count or sum. Rows with another key, and rows without a key (but for
+    the columns of --by, then count or sum, or of --mean sum, count and mean. Rows with another key, and rows without a key (but for
     --unknown), a unit or a value, are left out. Nothing says how many they were.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV file in
@@ -255,7 +256,7 @@ class Asked(NamedTuple):
         if "unit" not in self.given:
             bounded = "each row is another unit, as you say"
         said = [f"{self.title}: {bounded}"]
-        said += [f"cost: {cost} per {unit}, {mechanism.adjacency}"]
+        said += [f"cost: {cost} per {unit}, {mechanism.guarantee.adjacency}"]
         return [*said, *self.measure.lines()]
 
     def explained(self) -> str:
@@ -416,7 +417,7 @@ def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
     from dpfast.app.tables.rows import Columns, Rows
     from dpfast.app.tables.source import cells_decide
 
-    columns = Columns(asked.by, asked.given.get("unit"), asked.measure.value, **asked.rules)
+    columns = Columns(asked.by, asked.given.get("unit"), asked.measure.value, asked.measure.OPTION, **asked.rules)
     rows = Rows(request.source, columns, request.style, request.form)
     with cells_decide(rows.format):
         typed = asked.listed.typed(rows)

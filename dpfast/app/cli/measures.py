@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `dpfast histogram` is asked of each cell: how many rows it has, or the sum of a column.
+"""What `dpfast histogram` is asked of each cell: how many rows it has, or the sum or mean of a column.
 
 A measure knows its options and what they rule out, the noise, the columns that it writes, and what
 is said of them: in the seal, in the record beside OUT, on the terminal and in the report.
@@ -18,32 +18,36 @@ import numpy as np
 import dpfast
 from dpfast.app.cli.options import LAW_OPTIONS, MECHANISMS, SECURE, dashed, law, near, number, one_way, together
 from dpfast.app.report.facts import Noisy
-from dpfast.counts.records.bounded_histogram import CAPS, Bounds
+from dpfast.counts.records.amounts import Grid
+from dpfast.counts.records.bounded_histogram import CAPS, Bounds, Caps
+from dpfast.counts.records.means import MeanNoise, NoisyMeans
 from dpfast.counts.records.partitions import withholding
 from dpfast.errors import ParameterError
 from dpfast.noise.release.arrays import INT64_ENDS
-from dpfast.privacy.formatting import approximate, rounded
+from dpfast.privacy.formatting import approximate, plain, rounded
 from dpfast.privacy.parameters import exact_real, power_of_two, shown
 
 SPENT = ("epsilon", "delta", "rho", "sigma")
 INTEGERS = {name: each for name, each in MECHANISMS.items() if not each.real}
 FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
 STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
+FINER = 30  # a clamp that is narrow and far from 0 has steps finer by 2^FINER at most
 USUAL = Fraction(19, 20)
 
 measure_options = together(
     click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows."),
+    click.option("--mean", metavar="NAME", help="The mean of this column: sum, count and mean, each of the same rows."),
     click.option(
         "--clamp",
         type=number,
         nargs=2,
         metavar="A B",
-        help="With --sum: public ends of each value, or without --max-per-partition of what a unit adds to a cell.",
+        help="With --sum or --mean: public ends of each value, or without --max-per-partition of what a unit adds to a cell.",
     ),
     click.option(
         "--granularity",
         type=number,
-        help="With --sum: values are rounded to it, a power of two; by default a fine one.",
+        help="With --sum or --mean: values are rounded to it, a power of two; by default a fine one.",
     ),
 )
 
@@ -77,7 +81,7 @@ def noise_options(command: Any) -> Any:
 
 def measure_of(given: Mapping[str, Any]) -> type[Count]:
     """The one that the options ask for."""
-    return Sum if "summed" in given else Count
+    return Mean if "mean" in given else Sum if "summed" in given else Count
 
 
 class Count:
@@ -88,7 +92,8 @@ class Count:
     """
 
     COLUMN: ClassVar[str] = "count"
-    VALUE: ClassVar[str | None] = None  # the option that names a column of values
+    VALUE: ClassVar[str | None] = None  # the parameter that names a column of values
+    OPTION: ClassVar[str] = "--sum"  # and its option
     given: Mapping[str, Any]
     bounds: Bounds
     cells: int | None
@@ -100,9 +105,12 @@ class Count:
         self.given, self.cells = given, cells
         ends, self.step = self._ends(given)
         self.bounds = bounds._replace(**ends)
-        checked = self.bounds.checked(summed=bool(ends))
-        self.mechanism = noise_of(given, self.bounds.sensitivity(*checked, cells))
+        self.mechanism = self._noise(*self.bounds.checked(summed=bool(ends)))
         self._public_ends()
+
+    def _noise(self, caps: Caps, grid: Grid | None) -> Any:
+        """Raises: click.UsageError, DTypeError, ParameterError."""
+        return noise_of(self.given, self.bounds.sensitivity(caps, grid, self.cells))
 
     # ------------------------------------------------------------------ its options
 
@@ -114,10 +122,12 @@ class Count:
     @classmethod
     def combined(cls, given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
         """Which options go together."""
-        ends = "'--sum' and '--clamp' must be given together: the public ends of what is added up"
-        yield ("summed" in given) != ("clamp" in given), ends
-        alone = "'--granularity' is of sums, and goes with '--sum' alone"
-        yield "granularity" in given and "summed" not in given, alone
+        valued = given.keys() & {"summed", "mean"}
+        yield len(valued) > 1, "'--sum' and '--mean' are two releases: give one of them; '--mean' writes a sum, too"
+        ends = f"'{cls.OPTION}' and '--clamp' must be given together: the public ends of what is added up"
+        yield bool(valued) != ("clamp" in given), ends
+        alone = "'--granularity' is of values, and goes with '--sum' or '--mean' alone"
+        yield "granularity" in given and not valued, alone
         jointly = "jointly" in given and "intervals" not in given
         yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
         shown = (
@@ -131,7 +141,7 @@ class Count:
         for name in cls.written(given):
             yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
         value = None if cls.VALUE is None else given[cls.VALUE]
-        yield value in others, f"--sum must name another column than --by and --unit, got {value!r:.80}"
+        yield value in others, f"{cls.OPTION} must name another column than --by and --unit, got {value!r:.80}"
         part = given.get("intervals", USUAL)
         yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
 
@@ -237,7 +247,7 @@ class Count:
     def noisy(self, first: Any, out: Any, about: Mapping[str, Any]) -> list[Noisy]:
         """The columns of a report: their first rows, and the ends of all."""
         half, name = self.half_width or self.within(USUAL), self.COLUMN
-        cells, every = first[name].to_pylist(), out[name].to_numpy()
+        cells = first[name].to_pylist()
         low, high = (
             first[end].to_pylist() if self.half_width else [self.near(cell, way * half) for cell in cells]
             for end, way in (("low", -1), ("high", 1))
@@ -247,8 +257,7 @@ class Count:
             widths[f"all {self.cells:,} cells at once"] = _within(self.within(USUAL, self.cells))
         return [Noisy(
             name, f"{name}s", cells, low, high, float(self.mechanism.stddev * self.step), about["releases"][0],
-            self.confidence, "jointly" in self.given, widths, holds=f"the bounded {name}",
-            least=every.min().item() if len(every) else None, most=every.max().item() if len(every) else None,
+            self.confidence, "jointly" in self.given, widths, holds=f"the bounded {name}", **_range(out[name]),
         )]  # fmt: skip
 
     # ------------------------------------------------------------------ the values
@@ -309,6 +318,157 @@ class Sum(Count):
         return 0 if self.given["clamp"][0] >= 0 else INT64_ENDS[0]
 
 
+class Mean(Count):
+    """The mean of a column's values: their sum less the middle of --clamp, and the rows beside it."""
+
+    COLUMN = "mean"
+    VALUE = "mean"
+    OPTION = "--mean"
+    mechanism: MeanNoise
+
+    @classmethod
+    def usual(cls, _: Mapping[str, int]) -> dict[str, int]:
+        return {}
+
+    @classmethod
+    def combined(cls, given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
+        yield from super().combined(given)
+        keys = "'--mean' goes without '--threshold': list the keys by '--domain'"
+        yield "threshold" in given, keys
+        rows = "'--mean' is of rows: give '--max-per-partition' or '--max-contributions', how many of one unit it is of, at most"
+        yield "unit" in given and not given.keys() & set(CAPS[1:]), rows
+        ends = "'--lower' and '--upper' are of noisy counts and sums: a mean lies within '--clamp'"
+        yield bool(given.keys() & {"lower", "upper"}), ends
+        sigma = (
+            "'--mean' takes no '--sigma', for sums and counts have one each: give '--epsilon' and '--delta', or '--rho'"
+        )
+        yield "sigma" in given, sigma
+
+    @classmethod
+    def written(cls, given: Mapping[str, Any]) -> list[str]:
+        return ["sum", "count", *super().written(given)]
+
+    @classmethod
+    def _ends(cls, given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
+        """The ends are rounded inwards, so that no mean lies beyond --clamp."""
+        clamp = Clamp.of(given, of_width=True)
+        low, high = math.ceil(clamp.ends[0] / clamp.step), math.floor(clamp.ends[1] / clamp.step)
+        if low >= high:
+            raise ParameterError(
+                f"--granularity must leave two values within --clamp, {' and '.join(map(shown, clamp.given))}, got {shown(clamp.step)}"
+            )
+        return {"lower": low * clamp.step, "upper": high * clamp.step, "granularity": clamp.step}, clamp.step
+
+    def _noise(self, caps: Caps, grid: Grid | None) -> MeanNoise:
+        self._budget = self._way()
+        epsilon, delta, rho = map(self._budget.get, ("epsilon", "delta", "rho"))
+        return MeanNoise.of(caps, grid, self.bounds, self.cells, (epsilon, delta, rho))
+
+    def _way(self) -> dict[str, Any]:
+        """What is spent, by the names of `BoundedHistogram.mean`."""
+        spends, takes = self.given.keys() & set(SPENT), INTEGERS[self.given["mechanism"]]
+        refuse_others(self.given["mechanism"], spends)
+        ways = {way: made for way, made in takes.spent.items() if "sigma" not in way}
+        return {name: self.given[name] for name in one_way(ways, self.given)}
+
+    @property
+    def charged(self) -> Any:
+        return self.mechanism.columns
+
+    @property
+    def half_step(self) -> Fraction:
+        """What a step of the sums is worth."""
+        return self.step / 2
+
+    @property
+    def middle(self) -> Fraction:
+        """What is subtracted from each value."""
+        return Fraction(self.bounds.lower + self.bounds.upper) / 2  # type: ignore[operator]  # both are Fractions
+
+    # ------------------------------------------------------------------ what is said
+
+    def terms(self) -> dict[str, Any]:
+        ends = ", ".join(str(exact_real("clamp", end)) for end in self.given["clamp"])
+        return {"--mean": self.value, "--clamp": ends, "--granularity": self.step}
+
+    def table(self) -> dict[str, Any]:
+        about = {"mean": self.value, "clamp": [str(end) for end in self.given["clamp"]], "middle": str(self.middle)}
+        return {**about, "mean_is": "middle + sum / count, within clamp; sum is of values less middle"}
+
+    def widths(self, confidence: Fraction, cells: int = 1) -> dict[str, Fraction]:
+        """How far the noise of a sum and of a count reaches, each by itself."""
+        noise = {"sum": (self.mechanism.sums, self.half_step), "count": (self.mechanism.counts, Fraction(1))}
+        return {name: each.interval(confidence, cells=cells) * step for name, (each, step) in noise.items()}
+
+    def about(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if "intervals" in self.given:
+            found["intervals"] = {
+                "confidence": str(self.confidence),
+                "of": "all cells jointly" if "jointly" in self.given else "each cell",
+                "half_width": {
+                    name: str(width) for name, width in self.widths(self.confidence, self._together).items()
+                },
+                "hold": "the means of the bounded values, before the noise: what the bounds left out is not in them",
+            }
+        found["secure_means"] = SECURE
+        sums, counts = (
+            {"column": name, **each.metadata(), "lower": None, "upper": None} for name, each in self.charged.items()
+        )
+        found["releases"] = [sums | {"step": str(self.half_step)}, counts]
+        return found
+
+    def lines(self) -> list[str]:
+        noise, wide = self.mechanism, self.widths(USUAL)
+        scale = "sigma" if "gaussian" in self.given["mechanism"] else "scale"
+        return [
+            f"sum is of {self.value} less {plain(self.middle)}, and mean is {plain(self.middle)} + sum / count",
+            f"noise of a sum: {scale} {approximate(float(noise.sums.scale * self.half_step))}, 95 % within {_within(wide['sum'])}",
+            f"noise of a count: {scale} {approximate(noise.counts.scale)}, 95 % within {_within(wide['count'])}",
+        ]
+
+    def noisy(self, first: Any, out: Any, about: Mapping[str, Any]) -> list[Noisy]:
+        sums = np.array([int(Fraction(cell) / self.half_step) for cell in first["sum"].to_pylist()], np.int64)
+        counts = first["count"].to_numpy()
+        found = NoisyMeans(np.arange(counts.size), sums, counts, self.mechanism)
+        value, low, high = found.interval(self.confidence, cells=self._together)
+        jointly, ends = "jointly" in self.given, self.given["clamp"]
+        mean = Noisy(
+            "mean", "means", value.tolist(), low.tolist(), high.tolist(), math.nan,
+            {"column": "mean", "lower": float(ends[0]), "upper": float(ends[1])}, self.confidence, jointly,
+            holds="the bounded mean", **_range(out["mean"]),
+        )  # fmt: skip
+        parts = zip(self.charged.items(), (self.half_step, Fraction(1)), about["releases"], strict=True)
+        return [*(self._part(name, each, step, first, of, out) for (name, each), step, of in parts), mean]
+
+    def _part(self, name: str, mechanism: Any, step: Fraction, first: Any, about: Mapping[str, Any], out: Any) -> Noisy:
+        """The sums or the counts in a report, with intervals of their own."""
+        half, cells = self.widths(self.confidence, self._together)[name], first[name].to_pylist()
+        low, high = ([type(cell)(cell + way * half) for cell in cells] for way in (-1, 1))
+        widths = {"one cell": _within(self.widths(USUAL)[name])}
+        if self.cells is not None and self.cells > 1:
+            widths[f"all {self.cells:,} cells at once"] = _within(self.widths(USUAL, self.cells)[name])
+        return Noisy(
+            name, f"{name}s", cells, low, high, float(mechanism.stddev * step), about, self.confidence,
+            "jointly" in self.given, widths, holds=f"the bounded {name}", **_range(out[name]),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ the values
+
+    @property
+    def _together(self) -> int:
+        return self.cells if self.cells and "jointly" in self.given else 1
+
+    def drawn(self, counted: dpfast.BoundedHistogram, **how: Any) -> NoisyMeans:
+        return counted.mean(**self._budget, **how)
+
+    def columns(self, noisy: NoisyMeans) -> dict[str, Any]:
+        found = {"sum": noisy.sums * float(self.half_step), "count": noisy.counts, "mean": noisy.value}
+        if "intervals" in self.given:
+            _, found["low"], found["high"] = noisy.interval(self.confidence, cells=self._together)
+        return found
+
+
 class Clamp(NamedTuple):
     """The ends of values as they were given, their exact worth, and that of a step."""
 
@@ -317,12 +477,17 @@ class Clamp(NamedTuple):
     step: Fraction
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Clamp:
-        """From --clamp and --granularity. Raises: ParameterError."""
+    def of(cls, given: Mapping[str, Any], *, of_width: bool = False) -> Clamp:
+        """From --clamp and --granularity. of_width: a step is by the width, not by the larger end.
+
+        Raises: ParameterError.
+        """
         low, high = given["clamp"]
         ends = exact_real("clamp", low), exact_real("clamp", high)
         if ends[0] > ends[1]:
             raise ParameterError(f"--clamp must be A and B, A at most B, got {shown(low)} and {shown(high)}")
+        if of_width and ends[0] == ends[1]:
+            raise ParameterError(f"--clamp must be A and B, A below B, for a mean, got {shown(low)} and {shown(high)}")
         most = max(map(abs, ends))
         if not 1 / FARTHEST <= most <= FARTHEST:
             raise ParameterError(
@@ -335,13 +500,20 @@ class Clamp(NamedTuple):
                     f"--granularity must be below twice the larger end of --clamp, and at least 2**-62 of it, got {shown(step)}"
                 )
         else:
-            step = Fraction(2) ** (most.numerator.bit_length() - most.denominator.bit_length() - STEPS)
+            by = max(ends[1] - ends[0], most / 2**FINER) if of_width else most
+            step = Fraction(2) ** (by.numerator.bit_length() - by.denominator.bit_length() - STEPS)
         return cls((low, high), ends, step)
 
     @property
     def bounds(self) -> dict[str, Any]:
         """By the names of bounded_histogram."""
         return {"lower": self.given[0], "upper": self.given[1], "granularity": self.step}
+
+
+def _range(column: Any) -> dict[str, Any]:
+    """The least and the most of a noisy column."""
+    every = column.to_numpy()
+    return {"least": every.min().item(), "most": every.max().item()} if len(every) else {}
 
 
 def _within(width: Fraction) -> str:
@@ -359,9 +531,14 @@ def noise_of(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any:
         one_way({("epsilon", "delta"): dict}, given)
         noise = "gaussian" if "gaussian" in name else "laplace"
         return withholding(noise)(given["epsilon"], given["delta"], sensitivity)
-    takes = INTEGERS[name]
-    for option in spends - takes.takes.keys():
+    refuse_others(name, spends)
+    ways = INTEGERS[name].spent
+    way = one_way(ways, given)
+    return ways[way](**{option: given[option] for option in way}, sensitivity=sensitivity)
+
+
+def refuse_others(name: str, spends: Iterable[str]) -> None:
+    """Refuse options of another mechanism. Raises: click.UsageError."""
+    for option in set(spends) - INTEGERS[name].takes.keys():
         others = " and ".join(other for other in INTEGERS if option in INTEGERS[other].takes)
         raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would")
-    way = one_way(takes.spent, given)
-    return takes.spent[way](**{option: given[option] for option in way}, sensitivity=sensitivity)

@@ -39,13 +39,14 @@ TABLES = ("JSON lines", "Parquet", "Arrow")
 class Columns(NamedTuple):
     """Which columns are read. value: what is summed, or None. unit: or None, if each row is one.
 
-    strip: leave out spaces around texts. null: texts of cells that are missing. unknown: a row
+    takes: the option that names the value. strip: leave out spaces around texts. null: texts of cells that are missing. unknown: a row
     without a key has the key UNKNOWN.
     """
 
     by: tuple[Key, ...]
     unit: str | None
     value: str | None
+    takes: str = "--sum"
     strip: bool = False
     null: tuple[str, ...] = ()
     unknown: bool = False
@@ -55,7 +56,7 @@ class Columns(NamedTuple):
         """Each with the option that names it."""
         found = [("--by", key.column) for key in self.by]
         found += [("--unit", self.unit)] if self.unit is not None else []
-        return found + ([("--sum", self.value)] if self.value is not None else [])
+        return found + ([(self.takes, self.value)] if self.value is not None else [])
 
     @property
     def names(self) -> list[str]:
@@ -128,7 +129,7 @@ class Rows:
         if columns.unit is not None:
             _check_unit(schema.field(columns.unit))
         if columns.value is not None:
-            _check_value(schema.field(columns.value))
+            _check_value(columns.takes, schema.field(columns.value))
         held = [cells_of(schema.field(name).type) for name in columns.names]
         for text in columns.null:
             if not any(len(missing([text], kind)) for kind in held):
@@ -310,11 +311,11 @@ def _check_unit(field: pa.Field) -> None:
         )
 
 
-def _check_value(field: pa.Field) -> None:
+def _check_value(option: str, field: pa.Field) -> None:
     kind = cells_of(field.type)
     if not (kinds.is_integer(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)):
         raise ParameterError(
-            f"--sum {field.name!r:.80} must be a column of whole numbers, float32 or float64, and holds {field.type}"
+            f"{option} {field.name!r:.80} must be a column of whole numbers, float32 or float64, and holds {field.type}"
         )
 
 
