@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dpfast.counts.records.fixed_point import fixed_point_sum
     from dpfast.counts.records.partitions import Thresholded, thresholded
     from dpfast.counts.trees.noisy_tree import NoisyTree
+    from dpfast.counts.trees.quantiles import quantiles
     from dpfast.counts.trees.release import tree
     from dpfast.ledger import Ledger
     from dpfast.noise.mechanisms.above_threshold import AboveThreshold
@@ -110,6 +111,7 @@ __all__ = [
     "noise_source",
     "numba",
     "postprocess",
+    "quantiles",
     "random_bytes",
     "testing",
     "thresholded",
@@ -133,6 +135,7 @@ _LATE = {
     "dpfast.counts.records.partitions": "Thresholded thresholded",
     "dpfast.noise.release.key": "Key KeyFile ReleaseKey",
     "dpfast.counts.trees.noisy_tree": "NoisyTree",
+    "dpfast.counts.trees.quantiles": "quantiles",
     "dpfast.counts.trees.release": "tree",
 }
 
@@ -142,8 +145,8 @@ _ELSEWHERE = {
     "count": "bounded_histogram",
     "histogram": "bounded_histogram",
     "mean": "postprocess.mean",
-    "median": "tree(...).quantile(1/2)",
-    "quantile": "tree(...).quantile(p)",
+    "median": "quantiles(..., [1/2])",
+    "quantile": "quantiles",
     "sum": "fixed_point_sum",
 }
 

@@ -104,8 +104,8 @@ class Choice:
             seen[row] += 1
         return [row for _, _, row in sorted(tagged)[:most]]
 
-    def of_unit(self, rows: list[tuple[int, Row]], caps: Caps) -> Counter:
-        """The sums of the numbered rows of one unit."""
+    def kept(self, rows: list[tuple[int, Row]], caps: Caps) -> list[Row]:
+        """The numbered rows of one unit that the caps leave."""
         by_bin: dict[Name, list[tuple[int, Row]]] = {}
         for number, row in rows:
             by_bin.setdefault(row[1], []).append((number, row))
@@ -113,10 +113,21 @@ class Choice:
         pairs = {b: sip(*self.bins, struct.pack("<2Q", word(unit, self.texts), word(b, self.texts))) for b in by_bin}
         bins = sorted(by_bin, key=lambda b: (pairs[b], b))[: caps.partitions]
         kept = [row for b in bins for row in self.least(by_bin[b], caps.per_partition, self.rows)]
+        return [row for _, row in self.least(kept, caps.contributions, self.all)]
+
+    def of_unit(self, rows: list[tuple[int, Row]], caps: Caps) -> Counter:
+        """The sums of the numbered rows of one unit."""
         sums: Counter = Counter()
-        for _, (_, b, value) in self.least(kept, caps.contributions, self.all):
+        for _, b, value in self.kept(rows, caps):
             sums[b] += min(max(value, caps.lower), caps.upper) if caps.each else value
         return sums if caps.each else Counter({b: min(max(n, caps.lower), caps.upper) for b, n in sums.items()})
+
+    def leaves(self, rows: list[Row], caps: Caps) -> Counter:
+        """How many rows of each key have each value, of all units together."""
+        found: Counter = Counter()
+        for unit in {row[0] for row in rows}:
+            found.update(row[1:] for row in self.kept(list(enumerate(r for r in rows if r[0] == unit)), caps))
+        return found
 
     def sums(self, rows: list[Row], caps: Caps) -> Counter:
         """The sums of all units together, without the zeros."""

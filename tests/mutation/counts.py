@@ -21,7 +21,7 @@ MUTANTS = [
            "test_bounded_histogram.py -k made_for_less"),
     Mutant("a selection's change of one answer is taken for that of all", "dpfast/noise/mechanisms/one_answer.py", ', norm="linf")', ")", TESTS + "'each_door and select'"),
     Mutant("sums of both signs are monotonic", "dpfast/noise/mechanisms/one_answer.py", "if self.monotonic and not change.one_way:", "if False:", TESTS + "monotonic"),
-    Mutant("the sums of a tree are checked as its leaves", "dpfast/counts/trees/noise.py", "change.of_sums(sums, leaves)", "change", TESTS + "sums_alone"),
+    Mutant("the sums of a tree are checked as its leaves", "dpfast/counts/trees/noise.py", "change.of_sums(sums, parts)", "change", TESTS + "sums_alone"),
     Mutant("a threshold hides less than a unit contributes", "dpfast/counts/records/partitions.py", "        if given < most:", "        if False:", TESTS + "what_a_unit_contributes"),
     Mutant("noise for many cells takes counts of one", "dpfast/noise/mechanisms/pure.py", "            must_cover(self._change, change)\n", "            pass\n", TESTS + "promises_holds"),
     Mutant("what is said of adding a unit holds for less", "dpfast/privacy/sensitivity.py", "        if more or not _covers(mine, theirs):", "        if False:", TESTS + "promises_holds"),
@@ -44,6 +44,6 @@ MUTANTS = [
     Mutant("private keys are published as a term", "dpfast/counts/records/bounded_histogram.py", 'if self.sensitivity.keys == "public":', "if True:", TESTS + "how_counts_were_counted"),
     Mutant("an array of counts is sealed without its terms", "dpfast/noise/mechanisms/mechanism.py", "key = _keys().sealing(key, values)", "pass", TESTS + "sealed_as"),
     Mutant("a ledger seals counts without their terms", "dpfast/ledger/ledger.py", "release_key(sealing(key, values))", "release_key(key)", TESTS + "sealed_as"),
-    Mutant("a tree is sealed without the terms of its counts", "dpfast/counts/trees/release.py", "release_key(sealing(key, counts))", "release_key(key)", TESTS + "how_counts_were_counted"),
+    Mutant("a tree is sealed without the terms of its counts", "dpfast/counts/trees/release.py", "release_key(sealing(payment.key, leaves))", "release_key(payment.key)", TESTS + "how_counts_were_counted"),
     Mutant("a threshold is sealed without the terms of its counts", "dpfast/counts/records/partitions.py", "release_key(sealing(key, counts))", "release_key(key)", TESTS + "how_counts_were_counted"),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("the names of a tree's groups are not sealed", "dpfast/counts/trees/release.py", "release_key(sealing(key, counts))._naming(shape.terms)", "release_key(sealing(key, counts))",
+    Mutant("the names of a tree's groups are not sealed", "dpfast/counts/trees/release.py", "key._naming(noise.shape.terms)", "key",
            "test_trees.py -k names_of_groups"),
     Mutant("the names of a tree's higher groups are not sealed", "dpfast/counts/trees/shape.py", "enumerate(self.names)", "enumerate(self.names[:2])",
            "test_trees.py -k names_of_groups"),
@@ -29,7 +29,7 @@ MUTANTS = [
            "test_trees.py -k error_leaves"),
     Mutant("a level without noise keeps its true sums", "dpfast/counts/trees/noise.py", "                    level.fill(0)", "                    pass",
            "test_trees.py -k keeps_no_sum"),
-    Mutant("the steps of a quantile do not share its doubt", "dpfast/counts/trees/noisy_tree.py", "z = self._z(_doubt(confidence) / steps)", "z = self._z(_doubt(confidence))",
+    Mutant("the steps of a quantile do not share its doubt", "dpfast/counts/trees/noisy_tree.py", "z = self._z(doubt_of(confidence) / steps)", "z = self._z(doubt_of(confidence))",
            "test_trees.py -k share_its_doubt"),
     Mutant("a tree's levels are charged after their noise", "dpfast/counts/trees/noise.py", "            if charge is not None:\n                charge()\n", "",
            "test_trees.py -k charged_once"),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dpfast.counts.records.fixed_point import FAR, on_grid
 from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
-from dpfast.noise.release.arrays import ENDS, INT64, INT64_ENDS, UINT64, grid_of, plain_array
+from dpfast.noise.release.arrays import INT64, INT64_ENDS, UINT64, grid_of, plain_array
 from dpfast.privacy.parameters import Real, shown, whole
 
 RULE = "integers, float64 or float32"
@@ -69,21 +69,12 @@ class Amounts:
     """
 
     def __init__(self, values: Any, on: Grid) -> None:
-        self._array, self._grid = plain_array("values", values, RULE), on
-        if not self._array.size and isinstance(values, (list, tuple)) and on.exponent is None:
-            self._array = self._array.astype(INT64)  # NumPy makes floats of it
+        self._array, self._grid = numbers(values, whole=on.exponent is None), on
         dtype = self._array.dtype
-        if self._array.ndim != 1:
-            raise ParameterError(f"values must have one dimension, got {self._array.ndim}")
-        if dtype.kind in "iu":
-            if on.exponent:
-                raise ParameterError(f"granularity must be 1, or be left out, where values are of {dtype}")
-        elif dtype.kind != "f" or dtype.itemsize not in (4, 8):
-            raise DTypeError(f"values must be of {RULE}, not {dtype}")
-        elif not isinstance(values, (list, tuple)) and np.asarray(values[:0]).dtype.kind in "iu":
-            raise UnusableValuesError(MISSING)  # nulls have made floats of a column of integers
-        elif on.exponent is None:
+        if dtype.kind == "f" and on.exponent is None:
             raise ParameterError(f"granularity must be given where values are of {dtype}: a power of two")
+        if dtype.kind != "f" and on.exponent:
+            raise ParameterError(f"granularity must be 1, or be left out, where values are of {dtype}")
 
     def __len__(self) -> int:
         return self._array.size
@@ -91,15 +82,44 @@ class Amounts:
     def __call__(self, part: slice) -> npt.NDArray[np.int64]:
         """A copy of a part, in steps. Raises: UnusableValuesError (NaN)."""
         if self._array.dtype.kind in "iu":
-            values = self._array[part].astype(self._array.dtype.newbyteorder("="))
-            if values.dtype == UINT64:
-                np.minimum(values, np.uint64(ENDS["i", 8][1]), out=values)
-            return values.astype(np.int64)
-        reals = self._array[part].astype(np.float64)
-        if np.isnan(reals).any():
-            raise UnusableValuesError(MISSING)
+            return integers(self._array[part])
+        reals = reals_of(self._array[part], np.float64)
         _, first, second = grid_of(self._grid.exponent or 0)
         with np.errstate(all="ignore"):
             reals *= first
             reals *= second
-        return np.clip(np.rint(reals), -FAR, FAR).astype(np.int64)
+        found: npt.NDArray[np.int64] = np.clip(np.rint(reals), -FAR, FAR).astype(np.int64)
+        return found
+
+
+def numbers(values: Any, *, whole: bool) -> npt.NDArray[Any]:
+    """A column of integers, float64 or float32. whole: what a list of none is of.
+
+    Raises: DTypeError, ParameterError; UnusableValuesError (nulls have made floats of integers).
+    """
+    array, listed = plain_array("values", values, RULE), isinstance(values, (list, tuple))
+    if not array.size and listed and whole:
+        array = array.astype(INT64)  # NumPy makes floats of it
+    if array.ndim != 1:
+        raise ParameterError(f"values must have one dimension, got {array.ndim}")
+    if array.dtype.kind not in "iu" and (array.dtype.kind != "f" or array.dtype.itemsize not in (4, 8)):
+        raise DTypeError(f"values must be of {RULE}, not {array.dtype}")
+    if array.dtype.kind == "f" and not listed and np.asarray(values[:0]).dtype.kind in "iu":
+        raise UnusableValuesError(MISSING)
+    return array
+
+
+def integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """A copy; those beyond int64 as its largest."""
+    found: npt.NDArray[Any] = values.astype(values.dtype.newbyteorder("="))
+    if found.dtype == UINT64:
+        np.minimum(found, np.uint64(INT64_ENDS[1]), out=found)
+    return found.astype(np.int64)
+
+
+def reals_of(values: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A copy. Raises: UnusableValuesError (NaN)."""
+    found = values.astype(dtype)
+    if np.isnan(found).any():
+        raise UnusableValuesError(MISSING)
+    return found

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from dpfast._native import Choice
 from dpfast.counts.records.amounts import Amounts, Grid, grid
 from dpfast.counts.records.payment import Payment, checked_ledger
 from dpfast.counts.records.places import (
+    KEYS,
     Finder,
     Known,
     Words,
@@ -72,6 +73,14 @@ class EachRow(Enum):
 
 
 EACH_ROW = EachRow.EACH_ROW
+
+
+class Valued(Protocol):
+    """A column of values, read in parts as whole numbers."""
+
+    def __len__(self) -> int: ...
+
+    def __call__(self, part: slice, /) -> npt.NDArray[np.int64]: ...
 
 
 class Caps(NamedTuple):
@@ -554,29 +563,16 @@ def bounded_histogram(
         raise ParameterError("lower must be at least 0 without a domain, for thresholded takes no negative sums")
     known = None if domain is None else domain_keys(domain, keys)
     sensitivity = of.sensitivity(bounded, bounds, None if known is None else known.size)
-    chooser = _chooser(key)
+    chooser = chooser_of(key)
     terms = Terms(bounded, bounds, None if key is None else chooser.id, each_row)
 
-    rows_keys, single = key_columns(keys)
-    rows_ids = column("unit_ids", np.arange(rows_keys[0].codes.size) if each_row else unit_ids)
     amounts = None if bounds is None else Amounts(values, bounds)
-    if rows_keys[0].codes.size != rows_ids.codes.size:
-        raise ParameterError("keys and unit_ids must be of equal length: one of each in a row")
-    if amounts is not None and len(amounts) != rows_ids.codes.size:
-        raise ParameterError("values and unit_ids must be of equal length: one of each in a row")
-    if known is None:
-        known = occurring_keys(rows_keys, single=single)
-    elif rows_ids.codes.size and any(
-        (a.texts is None) != (b.texts is None) for a, b in zip(rows_keys, known.columns, strict=True)
-    ):
-        raise DTypeError("keys and domain must be both of integers or both of strings")
-    counts, kept = _counted(
-        known, Finder(rows_keys, known), rows_ids, amounts, terms, chooser, refuse=outside == "refuse"
-    )
-    return BoundedHistogram(known.names(), counts, sensitivity, terms, None if domain is None else kept)
+    read = Read.of(keys, unit_ids, amounts, known)
+    counts, kept = _counted(read.held(amounts, chooser, refuse=outside == "refuse"), terms)
+    return BoundedHistogram(read.known.names(), counts, sensitivity, terms, None if domain is None else kept)
 
 
-def _chooser(key: ReleaseKey | Chooser | None) -> Chooser:
+def chooser_of(key: ReleaseKey | Chooser | None) -> Chooser:
     if key is None:
         return Key.generate().derive("bounded_histogram").chooser()
     if not isinstance(key, (ReleaseKey, Chooser)):
@@ -589,36 +585,59 @@ def _chooser(key: ReleaseKey | Chooser | None) -> Chooser:
 # ------------------------------------------------------------------ the choice
 
 
-def _counted(
-    known: Known, find: Finder, ids: Column, amounts: Amounts | None, terms: Terms, chooser: Chooser, *, refuse: bool
-) -> tuple[npt.NDArray[np.int64], Kept | None]:
+class Held(NamedTuple):
+    """The rows inside the domain, each as unit << bits | partition, sorted; and their values.
+
+    names: the words of the keys in tags. functions: of the choices, as of a Chooser.
+    """
+
+    rows: Words
+    values: npt.NDArray[np.int64]
+    bits: int
+    units: _Units
+    names: Words
+    functions: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        """How many partitions there are."""
+        return self.names.size
+
+    def how(self, function: tuple[int, int]) -> Choice:
+        return Choice(self.bits, self.units.base, self.units.words, self.names, function)
+
+    def chosen(self, caps: Caps) -> tuple[Words, npt.NDArray[np.int64]]:
+        """The rows that the caps leave, and their values: the arrays themselves, overwritten."""
+        rows, values, (_, of_partitions, of_rows, of_all) = self.rows, self.values, self.functions
+        for cap, among, whole_partitions, function in (
+            (caps.partitions, self.bits, True, of_partitions),
+            (caps.per_partition, 0, False, of_rows),
+            (caps.contributions, self.bits, False, of_all),
+        ):
+            if cap is not None and cap < rows.size:
+                if not whole_partitions:
+                    _sort_long(rows, values)
+                kept = _native.chosen_rows(rows, values, self.how(function), cap, shift=among, whole=whole_partitions)
+                rows, values = rows[:kept], values[:kept]
+        return rows, values
+
+
+def _counted(held: Held, terms: Terms) -> tuple[npt.NDArray[np.int64], Kept | None]:
     """What the units keep: counts, or sums in steps, and what means of them are made of."""
-    texts, of_partitions, of_rows, of_all = chooser.functions()
-    bits = max(known.size - 1, 0).bit_length()
-    units = _units(ids, bits, texts)
-    rows, values = _sorted_rows(find, ids, amounts, units, bits, refuse=refuse)
-    words, caps, bounds = known.words(texts), terms.caps, terms.bounds
+    caps, bounds, rows = terms.caps, terms.bounds, held.rows
     if bounds is None and caps.contributions is None:
-        how = Choice(bits, units.base, units.words, words, of_partitions)
-        most = max(min(caps.partitions or rows.size, known.size, rows.size), 1)
-        return _native.bounded_counts(rows, how, most, min(caps.per_partition or rows.size, max(rows.size, 1))), None
-    for cap, among, whole_partitions, function in (
-        (caps.partitions, bits, True, of_partitions),
-        (caps.per_partition, 0, False, of_rows),
-        (caps.contributions, bits, False, of_all),
-    ):
-        if cap is not None and cap < rows.size:
-            if not whole_partitions:
-                _sort_long(rows, values)
-            how = Choice(bits, units.base, units.words, words, function)
-            kept = _native.chosen_rows(rows, values, how, cap, shift=among, whole=whole_partitions)
-            rows, values = rows[:kept], values[:kept]
+        _, of_partitions, *_ = held.functions
+        most = max(min(caps.partitions or rows.size, held.size, rows.size), 1)
+        each = min(caps.per_partition or rows.size, max(rows.size, 1))
+        return _native.bounded_counts(rows, held.how(of_partitions), most, each), None
+    rows, values = held.chosen(caps)
     if bounds is None:
-        return _saturated(*_native.totals(rows, values, bits, known.size, (1, 1), each=True)), None
-    sums = _native.totals(rows, values, bits, known.size, (bounds.lower, bounds.upper), each=caps.choose_rows)
+        return _saturated(*_native.totals(rows, values, held.bits, held.size, (1, 1), each=True)), None
+    ends = bounds.lower, bounds.upper
+    sums = _native.totals(rows, values, held.bits, held.size, ends, each=caps.choose_rows)
     if not caps.choose_rows:
         return _saturated(*sums), None
-    _, many = _native.totals(rows, values[:0], bits, known.size, (1, 1), each=True)
+    _, many = _native.totals(rows, values[:0], held.bits, held.size, (1, 1), each=True)
     return _saturated(*sums), Kept(*sums, many.view(np.int64))
 
 
@@ -666,8 +685,44 @@ def _units(ids: Column, bits: int, sip: tuple[int, int]) -> _Units:
     return _Units(lambda rows: as_words(search(rows)), 0, known.size - 1, as_words(known))
 
 
+class Read(NamedTuple):
+    """Columns of rows: how their keys are found among those that are counted, and their units."""
+
+    known: Known
+    find: Finder
+    ids: Column
+
+    @classmethod
+    def of(cls, keys: Any, unit_ids: Any, values: Valued | None, known: Known | None, name: str = KEYS) -> Read:
+        """known: the keys of a domain; None: those that occur. name: what the caller calls keys.
+
+        Raises: DTypeError, ParameterError.
+        """
+        rows, single = key_columns(keys, name)
+        ids = column("unit_ids", np.arange(rows[0].codes.size) if unit_ids is EACH_ROW else unit_ids)
+        if rows[0].codes.size != ids.codes.size:
+            raise ParameterError(f"{name} and unit_ids must be of equal length: one of each in a row")
+        if values is not None and len(values) != ids.codes.size:
+            raise ParameterError("values and unit_ids must be of equal length: one of each in a row")
+        if known is None:
+            known = occurring_keys(rows, single=single)
+        elif ids.codes.size and any(
+            (a.texts is None) != (b.texts is None) for a, b in zip(rows, known.columns, strict=True)
+        ):
+            raise DTypeError(f"{name} and domain must be both of integers or both of strings")
+        return cls(known, Finder(rows, known), ids)
+
+    def held(self, values: Valued | None, chooser: Chooser, *, refuse: bool) -> Held:
+        """Raises: UnusableValuesError (a NaN; a key outside the domain, if `refuse`)."""
+        functions = chooser.functions()
+        texts, bits = functions[0], max(self.known.size - 1, 0).bit_length()
+        units = _units(self.ids, bits, texts)
+        rows, of_rows = _sorted_rows(self.find, self.ids, values, units, bits, refuse=refuse)
+        return Held(rows, of_rows, bits, units, self.known.words(texts), functions)
+
+
 def _sorted_rows(
-    find: Finder, ids: Column, amounts: Amounts | None, units: _Units, bits: int, *, refuse: bool
+    find: Finder, ids: Column, amounts: Valued | None, units: _Units, bits: int, *, refuse: bool
 ) -> tuple[Words, npt.NDArray[np.int64]]:
     """The rows inside the domain, each as unit << bits | partition, sorted; and their values."""
     rows, kept = np.empty(ids.codes.size, np.uint64), 0

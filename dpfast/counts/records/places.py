@@ -18,10 +18,11 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 Places: TypeAlias = npt.NDArray[np.int64]
 Find: TypeAlias = Callable[[Integers], Places]
 
+KEYS = "keys"  # what they are called where the caller calls them so
 BUCKET = 8  # integers of a bucket at least, on average: the index has a byte for each
 NAMES = (str, int, np.integer)  # what a tuple holds that is a column; any other holds columns
 TUPLES = (
-    "domain must be columns, one for each of keys, for all their combinations, or a list of tuples of one key of each, "
+    "domain must be columns, one for each of {}, for all their combinations, or a list of tuples of one key of each, "
     "a MultiIndex or a frame"
 )
 
@@ -69,23 +70,26 @@ def words_of(names: Column, sip: tuple[int, int]) -> Words:
     return _native.hash_texts(sip, *names.utf8())
 
 
-def key_columns(keys: Any) -> tuple[list[Column], bool]:
-    """The columns of keys, and whether keys is one column: a tuple of columns is several."""
-    keys = in_columns(keys)
+def key_columns(keys: Any, name: str = KEYS) -> tuple[list[Column], bool]:
+    """The columns of keys, and whether keys is one column: a tuple of columns is several.
+
+    name: what the caller calls the keys.
+    """
+    keys = in_columns(keys, name)
     if not isinstance(keys, tuple):
-        return [column("keys", keys)], True
-    found = [column(f"keys[{i}]", each) for i, each in enumerate(keys)]
+        return [column(name, keys)], True
+    found = [column(f"{name}[{i}]", each) for i, each in enumerate(keys)]
     if any(each.codes.size != found[0].codes.size for each in found):
-        raise ParameterError("keys must be columns of equal length")
+        raise ParameterError(f"{name} must be columns of equal length")
     return found, False
 
 
-def in_columns(keys: Any) -> Any:
+def in_columns(keys: Any, name: str = KEYS) -> Any:
     """The tuple of columns, if there are several: of a frame, a tuple or a list of them."""
     of_frame = columns_of(keys)
     if of_frame is not None:
         if not of_frame:
-            raise DTypeError("keys must have a column at least")
+            raise DTypeError(f"{name} must have a column at least")
         return tuple(of_frame)
     if isinstance(keys, tuple) and (not keys or isinstance(keys[0], NAMES)):
         return list(keys)  # one column
@@ -96,16 +100,16 @@ def in_columns(keys: Any) -> Any:
 # ------------------------------------------------------------------ the keys that are counted
 
 
-def domain_keys(domain: Any, keys: Any) -> Known:
+def domain_keys(domain: Any, keys: Any, name: str = KEYS) -> Known:
     """The keys of a domain, in its order. keys: those of the rows, of as many columns."""
     rows = columns_of(domain)
     domain = (
         in_columns(domain) if rows is None else list(zip(*(np.asarray(each, object) for each in rows), strict=True))
     )
-    keys = in_columns(keys)
+    keys = in_columns(keys, name)
     if not isinstance(keys, tuple):
         if isinstance(domain, tuple) or (isinstance(domain, list) and domain and isinstance(domain[0], tuple)):
-            raise DTypeError("keys and domain must be both of one column, or both of several")
+            raise DTypeError(f"{name} and domain must be both of one column, or both of several")
         names = _distinct_names("domain", column("domain", domain))
         return Known([names], [np.arange(_count(names))], single=True)
     if isinstance(domain, tuple) and len(domain) == len(keys):
@@ -113,7 +117,7 @@ def domain_keys(domain: Any, keys: Any) -> Known:
         product = np.indices([_count(names) for names in columns]).reshape(len(columns), -1)
         return Known(columns, list(product), single=False)
     if not isinstance(domain, list) or not all(isinstance(each, tuple) and len(each) == len(keys) for each in domain):
-        raise DTypeError(TUPLES)
+        raise DTypeError(TUPLES.format(name))
     if not domain:
         raise ParameterError("domain must hold at least one key")
     given = [column("domain", list(each)) for each in zip(*domain, strict=True)]

@@ -96,7 +96,7 @@ class TreeNoise(Payable):
             exact_delta = parameters.probability("delta", delta, decimal=True)
             warn_if_weak("delta", exact_delta)
             total = rho_of(total, exact_delta)
-        changes = [sensitivity.of_sums(size, shape.most_leaves(level)) for level, size in enumerate(shape.sizes)]
+        changes = [sensitivity.of_sums(size, shape.meeting(level)) for level, size in enumerate(shape.sizes)]
         parts = shares(changes, gaussian)
         cost = most([_of_share(part, change, gaussian=gaussian) for part, change in zip(parts, changes, strict=True)])
         made = [
@@ -126,8 +126,8 @@ class TreeNoise(Payable):
     def _refuse_less(self, change: Sensitivity) -> None:
         for level, mechanism in enumerate(self.levels):
             if mechanism is not None:
-                sums, leaves = self.shape.sizes[level], self.shape.most_leaves(level)
-                mechanism._refuse_less(change.of_sums(sums, leaves))  # noqa: SLF001
+                sums, parts = self.shape.sizes[level], self.shape.meeting(level)
+                mechanism._refuse_less(change.of_sums(sums, parts))  # noqa: SLF001
 
     @property
     def variances(self) -> list[float | None]:

@@ -158,7 +158,7 @@ class NoisyTree:
         if (begins > ends).any():
             raise ParameterError("begin must be at most end, in every range")
         found = self._ranges(begins.reshape(-1), ends.reshape(-1))
-        half = self._half(found.variances, self._z(_doubt(confidence)))
+        half = self._half(found.variances, self._z(doubt_of(confidence)))
         return _estimate(begins.shape, found.sums, found.sums - half, found.sums + half)
 
     def cdf(self, places: npt.ArrayLike, confidence: Real = 0.95) -> Estimate:
@@ -175,7 +175,7 @@ class NoisyTree:
         """
         at = self._places("places", places, self._shape.leaves - 1)
         below = self._ranges(np.zeros(at.size, np.int64), at.reshape(-1) + 1)
-        total, variance, z2 = *self._total, self._z(_doubt(confidence)) ** 2
+        total, variance, z2 = *self._total, self._z(doubt_of(confidence)) ** 2
         value = np.clip(below.sums / total, 0, 1) if total > 0 else np.full(at.size, np.nan)
         # All f with |sum - f total| <= z sd(sum - f total) + 1/2. The ends are roots of
         # a f^2 - 2 b f + c.
@@ -206,7 +206,7 @@ class NoisyTree:
         """
         share, leaves = float(probability("p", p)), self._shape.leaves
         steps = max(1, math.ceil(math.log2(leaves)))
-        z = self._z(_doubt(confidence) / steps)
+        z = self._z(doubt_of(confidence) / steps)
         total, variance = self._total
 
         def beyond(leaf: int, sign: int) -> bool:
@@ -315,7 +315,7 @@ class NoisyTree:
         return f"<NoisyTree of {self._shape.leaves:,} leaves, {len(self._shape.sizes)} levels; {self.guarantee!r}>"
 
 
-def _doubt(confidence: Real) -> float:
+def doubt_of(confidence: Real) -> float:
     """Raises: DTypeError, ParameterError."""
     found = float(1 - probability("confidence", confidence))
     if found < RAREST:

@@ -101,14 +101,22 @@ def tree(
     )
     shares = shares_of(shape, weights, workload, root=flag("root", root))
     noise = TreeNoise(shape, sensitivity, epsilon, delta, rho, shares)
-    refuse_less(leaves, noise)
-    if key is not None:
-        secret = release_key(sealing(key, counts))._naming(shape.terms)  # noqa: SLF001  the names of groups are public
-        noisy = _sealed(noise, leaves, secret, payment)
-    else:
-        noisy = payment.release(noise, leaves, threads=threads)
+    noisy = noised(noise, leaves, payment, threads)
     gaussian = isinstance(noise.levels[0], DiscreteGaussian)
     return NoisyTree(shape, noisy, noise.variances, gaussian, noise.guarantee)
+
+
+def noised(noise: TreeNoise, leaves: CountArray, payment: Payment, threads: int | None) -> npt.NDArray[np.int64]:
+    """The noisy counts of all nodes, once they are paid.
+
+    Raises: what a release raises; ParameterError (counts whose change the noise does not hide).
+    """
+    refuse_less(leaves, noise)
+    if payment.key is None:
+        found: npt.NDArray[np.int64] = payment.release(noise, leaves, threads=threads)
+        return found
+    key = release_key(sealing(payment.key, leaves))
+    return _sealed(noise, leaves, key._naming(noise.shape.terms), payment)  # noqa: SLF001  the names of groups are public
 
 
 def _sealed(noise: TreeNoise, counts: CountArray, key: ReleaseKey, payment: Payment) -> npt.NDArray[np.int64]:

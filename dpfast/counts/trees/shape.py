@@ -28,10 +28,14 @@ class Shape:
     first: the first child of each inner node, and one past the last child of the root. Children of
         one node follow each other, and so do the families.
     names: of the nodes of each level, where they have any.
+    together: so many leaves follow each other in which one unit adds in all what it may add to one.
     """
 
-    def __init__(self, leaves: int, starts: list[Places], names: list[npt.NDArray[Any] | None]) -> None:
+    def __init__(
+        self, leaves: int, starts: list[Places], names: list[npt.NDArray[Any] | None], together: int = 1
+    ) -> None:
         """starts: of each level above the leaves, the first child of each node in its own level."""
+        self.together = together
         self.sizes = (leaves, *(each.size for each in starts))
         self.offsets = (0, *np.cumsum(self.sizes).tolist())
         shifted = [each + at for each, at in zip(starts, self.offsets, strict=False)]
@@ -77,6 +81,10 @@ class Shape:
         """The most leaves under a node of a level."""
         return int(np.diff(self.begins(level), append=self.leaves).max()) if level else 1
 
+    def meeting(self, level: int) -> int:
+        """How many parts of one unit, each bounded as in a leaf, a node of a level holds at most."""
+        return -(-self.most_leaves(level) // self.together)
+
     def taken(self, ranges: npt.NDArray[np.int64], highest: int) -> npt.NDArray[np.float64]:
         """How many nodes of each level up to `highest` make a range of leaves, on average."""
         low, high = ranges[:, 0], ranges[:, 1]
@@ -100,12 +108,29 @@ def regular(leaves: int, branching: object) -> Shape:
 
     Raises: DTypeError, ParameterError.
     """
-    b, size = whole("branching", branching, 2), leaves
-    starts = []
-    while size > 1:
-        starts.append(np.arange(0, size, min(b, size), dtype=np.int64))
-        size = starts[-1].size
+    starts = _starts(leaves, whole("branching", branching, 2))
     return Shape(leaves, starts, [None] * (len(starts) + 1))
+
+
+def forest(trees: int, leaves: int) -> Shape:
+    """Regular trees of equal size, one after the other, under a root if they are several.
+
+    In all leaves of a tree together one unit adds what it may add to one of them.
+    """
+    own = _starts(leaves, BRANCHING)
+    sizes = leaves, *(each.size for each in own)
+    starts = [(np.arange(trees)[:, None] * size + each).ravel() for each, size in zip(own, sizes, strict=False)]
+    if trees > 1:
+        starts.append(np.zeros(1, np.int64))
+    return Shape(trees * leaves, starts, [None] * (len(starts) + 1), together=leaves)
+
+
+def _starts(leaves: int, branching: int) -> list[Places]:
+    size, starts = leaves, list[Places]()
+    while size > 1:
+        starts.append(np.arange(0, size, min(branching, size), dtype=np.int64))
+        size = starts[-1].size
+    return starts
 
 
 def named(leaves: int, levels: Iterable[Any]) -> Shape:
