@@ -106,6 +106,8 @@ GOOD: dict[str, Any] = {
     "consistent.cells": [[1.0, 2.0], [3.0, 4.0]], "dp_event.sensitivity": None, "privacy_loss_distribution.sensitivity": None,
     "fixed_point_sum.lower": -5, "fixed_point_sum.upper": 5, "fixed_point_sum.values": np.array([SECRET + 0.5, 1.5]),
     "begin": [0, 1], "end": [2, 3], "of_sums.sums": 3, "places": [0, 2], "level": 1, "branching": 2, "levels": None, "weights": None, "workload": None, "root": False,
+    "quantiles.values": np.array([SECRET, SECRET + 1, SECRET + 2]), "quantiles.lower": 0, "quantiles.upper": 12, "quantiles.by": ["a", str(SECRET), "a"],
+    "quantiles.delta": None, "quantiles.label": None, "quantiles.domain": ["a", "b"], "quantiles.q": [0.1, 0.9],
     "tree.delta": None, "tree.sensitivity": CELL, "tree.label": None,
     "thresholded.counts": [SECRET, SECRET, SECRET], "thresholded.epsilon": 5, "thresholded.label": None, "thresholded.noise": "laplace",
     "select.k": 1, "picks.k": 2, "pre_threshold": 2, "thresholded.buckets": 4, "thresholded.sensitivity": CELL,

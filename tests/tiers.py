@@ -201,6 +201,21 @@ def naming(key: Any, terms: Any, *known: Any) -> Any:
     return key._naming(terms, *known)
 
 
+@contextmanager
+def trees_made() -> Iterator[list[NoisyTree]]:
+    """The trees of which quantiles are read meanwhile."""
+    made: list[NoisyTree] = []
+    with pytest.MonkeyPatch.context() as patch:
+        of = NoisyTree.quantile
+
+        def asked(tree: NoisyTree, *given: Any) -> Any:
+            made.extend([tree] if tree not in made[-1:] else [])
+            return of(tree, *given)
+
+        patch.setattr(NoisyTree, "quantile", asked)
+        yield made
+
+
 def forget_labels() -> None:
     """The record of this process: labels may be used again."""
     seal._reserved.clear()

@@ -30,7 +30,7 @@ from dpfast.privacy.exact.binomial import upper_bound
 pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
 
 KEYS, CELLS, MOST_ROWS = ["a", "b"], 3, 4
-Rows = tuple[tuple[str, int], ...]  # of one unit: a key, a value
+Rows = tuple[tuple[str, int], ...]  # a key and a value each
 CAPS: list[tuple[int | None, int | None, int | None]] = [
     (1, 1, None), (2, 1, None), (1, 2, None), (2, 2, None), (None, None, 1), (None, None, 3), (1, None, 2), (2, 2, 3), (None, 1, 2), (1, 3, 2),
 ]  # fmt: skip
@@ -77,7 +77,7 @@ def changes(trees: Trees, adjacency: str, *, keyed: bool = True) -> np.ndarray:
 
 
 def costs(trees: Trees, moved: np.ndarray, *, gaussian: bool) -> np.ndarray:
-    """The epsilon, or rho, of each change, by what the levels' noise is, and nothing that they state."""
+    """The epsilon, or rho, of each change, by the levels' noise itself."""
     shape, total = trees.noise.shape, np.zeros(len(moved))
     for i, law in enumerate(trees.noise.levels):
         if law is not None:
@@ -136,7 +136,7 @@ def test_planted_a_leaf_bound_that_forgets_that_a_unit_meets_several_cells(monke
 
 @pytest.mark.parametrize("wide", [9, 65, 130])
 def test_larger_trees_cost_the_budget_and_no_more(wide) -> None:
-    """Of three levels and more: units at random, and those that meet in one leaf."""
+    """Three levels and more: units at random, and those that meet in one leaf."""
     rng, caps = np.random.default_rng(wide), (2, 2, 3)
     for budget in BUDGETS:
         trees = trees_of(caps, cells=wide, **budget)
@@ -190,7 +190,7 @@ def test_integers_are_clamped_into_cells() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_real_values_lie_where_their_decimals_do(dtype) -> None:
-    """Each multiple of 0.1 begins its own cell, though 0.1 is no double; beside it, on both sides."""
+    """Each multiple of 0.1 begins its own cell, though 0.1 is no double."""
     tenths = np.array([float(Fraction(i, 10)) for i in range(-20, 21)], dtype)
     wanted = list(range(41))
     assert places(tenths, -2, 2, 0.1) == places(tenths, "-2", "2", "0.1") == wanted
@@ -390,14 +390,18 @@ def bad() -> Iterator[tuple[dict[str, Any], type[DpfastError], str]]:
     yield (
         {"lower": 1, "upper": "1.0000000000000001", "step": "1e-16", "values": [0.5, 1]},
         ParameterError,
-        "edges that differ as",
+        "edges that differ where",
     )
     yield (
         {"upper": "1e400", "step": "1e399", "values": [0.5, 1]},
         ParameterError,
-        "step must make edges that differ as float64",
+        "step must make edges that differ where values are of float64",
     )
-    yield {"upper": "1e39", "step": "1e38", "values": np.array([0.5, 1], "f4")}, ParameterError, "differ as float32"
+    yield (
+        {"upper": "1e39", "step": "1e38", "values": np.array([0.5, 1], "f4")},
+        ParameterError,
+        "differ where values are of float32",
+    )
     yield {"values": [0.5, math.nan], "step": 1}, UnusableValuesError, "values must hold no NaN"
     yield {"values": ["a", "b"]}, DTypeError, "values must be of integers, float64 or float32"
     yield {"values": [[5, 7]]}, ParameterError, "values must have one dimension"

@@ -14,6 +14,7 @@ import ast
 import inspect
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import count
@@ -26,7 +27,7 @@ import pyarrow.parquet as pq
 import pytest
 from places import ROOT
 from table_files import read
-from tiers import forget_labels
+from tiers import forget_labels, trees_made
 
 import dpfast
 from dpfast.app.cli import commands, main
@@ -263,6 +264,43 @@ TREE = {
     "weights": sealed({"weights": [1, 2, 0]}),
     "workload": sealed({"workload": [[0, 10], [5, 900]]}),
     "root": sealed({"root": True, "levels": [["all"] * N]}),
+}
+
+
+def medians(world: World, *, values: Any = None, unit_ids: Any = PEOPLE, q: Any = (0.5,), **changed: Any) -> Noise:
+    """A tree of two hundred cells for each of six keys, and the noise of each leaf."""
+    given = {
+        "lower": 0, "upper": 199, "step": 1, "by": KEYED, "domain": [*"abcdef"], "max_partitions": 1, "max_per_partition": 1,
+        "epsilon": EPSILON, **changed,
+    }  # fmt: skip
+    column = np.arange(N) % 200 if values is None else np.array(values)
+    with trees_made() as made:
+        dpfast.quantiles(column, unit_ids, q, **given, **world.who_pays())
+    at = (np.clip(column, given["lower"], given["upper"]) - given["lower"]) // given["step"]
+    true = Counter(zip(given["by"] or [""] * N, at.tolist(), strict=True))
+    noisy = zip(given["domain"] or [""], [tree.noisy[0].tolist() for tree in made], strict=True)
+    return {(key, cell): count - true[key, cell] for key, leaves in noisy for cell, count in enumerate(leaves)}
+
+
+KEYED = [*"abcdef"] * (N // 6) + [*"abcd"]
+QUANTILES = {
+    "values": private({"values": [1, *range(1, N)]}),
+    "unit_ids": private({"unit_ids": ["p1", "p1", *PEOPLE[2:]]}),
+    "q": free({"q": (0.5, 0.25)}),
+    "lower": sealed({"lower": 1}),
+    "upper": sealed({"upper": 198}),
+    "step": sealed({"step": 199}, {"upper": 198, "step": 2}),
+    "by": private({"by": traded(KEYED)}),
+    "domain": sealed({"domain": [*"abcdfe"]}, {"domain": None, "by": None, "max_partitions": None}),
+    "max_partitions": sealed({"max_partitions": 2}),
+    "max_per_partition": sealed({"max_per_partition": 2}),
+    "max_contributions": sealed({"max_contributions": 1}),
+    "adjacency": sealed({"adjacency": "substitution"}),
+    "unit": sealed({"unit": "family"}),
+    "epsilon": sealed({"epsilon": EPSILON / 2}),
+    "delta": sealed({"delta": Fraction(1, 10**6)}),
+    "rho": sealed({"rho": Fraction(1, 10**16), "epsilon": None}),
+    "confidence": free({"confidence": 0.5}),
 }
 
 
@@ -620,6 +658,7 @@ DOORS = [
     Door("array of counts", lambda world, **changed: counted(world, as_array=True, **changed), HISTOGRAM),
     Door("thresholded", unknown, UNKNOWN, (dpfast.thresholded,)),
     Door("tree", grown, TREE, (dpfast.tree,)),
+    Door("quantiles", medians, QUANTILES, (dpfast.quantiles,)),
     Door("blocks: digester", blocks, BLOCKS, (dpfast.ReleaseKey.digester, dpfast.ReleaseKey.seal, seal.Sealed.release)),
     Door("jobs.bounded_counts", job, JOB, (jobs.bounded_counts, jobs.release)),
     Door("duckdb.release", lambda world, **changed: lake(world, "duckdb", **changed), LAKE),
@@ -742,6 +781,7 @@ WALKED = {
     "noise/mechanisms/mechanism.py metadata": "shows parameters, and gives no noise",
     "noise/mechanisms/mechanism.py release": "array",
     "counts/records/bounded_histogram.py bounded_histogram": "bounded_histogram",
+    "counts/records/bounded_histogram.py chooser_of": "says who chooses rows, and gives no noise",
     "counts/records/bounded_histogram.py named": "names terms, and gives no noise",
     "counts/records/partitions.py thresholded": "thresholded",
     "counts/records/payment.py of": "says who pays, and gives no noise",
@@ -751,6 +791,10 @@ WALKED = {
     "noise/release/seal.py must_continue": "blocks: digester",
     "noise/release/key.py task_of": "array",
     "counts/trees/release.py tree": "tree",
+    "counts/trees/quantiles.py quantiles": "quantiles",
+    "counts/trees/quantiles.py counts": "quantiles",
+    "counts/records/leaves.py leaf_counts": "quantiles",
+    "counts/records/leaves.py named": "names terms, and gives no noise",
 }
 
 

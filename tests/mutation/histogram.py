@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant("a vector of tags has three rounds at the end", "csrc/tags.h", "(x[2] ^= 0xff, DPF_SIP_ROUND(x), ", "(x[2] ^= 0xff, ",
            "test_bounded_histogram.py -k 'siphash or instruction_set'"),
     Mutant("rows outside the domain are counted", "csrc/rows.c", "kept += places[i] >= 0;", "kept++;", "test_bounded_histogram.py -k 'domain or outside'"),
-    Mutant("NaN is summed", "dpfast/counts/records/amounts.py", "if np.isnan(reals).any():", "if False:", "test_bounded_rows.py -k bad_sums"),
+    Mutant("NaN is summed", "dpfast/counts/records/amounts.py", "if np.isnan(found).any():", "if False:", "test_bounded_rows.py -k bad_sums"),
     Mutant("parts that differ are added", "dpfast/counts/records/bounded_histogram.py", "            if differ:", "            if False:",
            "test_bounded_rows.py -k parts_that_differ"),
     Mutant("a negative lower bound changes nothing", "dpfast/counts/records/fixed_point.py", "records * max(abs(steps.lower), abs(steps.upper))",

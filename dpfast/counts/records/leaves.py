@@ -29,8 +29,8 @@ from dpfast.privacy.formatting import rounded
 from dpfast.privacy.parameters import Real, exact_positive, exact_real, shown
 from dpfast.privacy.sensitivity import Cells, Sensitivity
 
-MOST_CELLS = 2**20  # of one key
-MOST_LEAVES = 2**24  # of all keys
+MOST_CELLS = 2**20  # a key
+MOST_LEAVES = 2**24  # all keys together
 MOST_WHOLE = 2**53  # up to which doubles hold every integer
 
 
@@ -46,7 +46,7 @@ class Edges(NamedTuple):
 
     @classmethod
     def of(cls, lower: Real, upper: Real, step: Real) -> Edges:
-        """Raises: DTypeError, ParameterError (no cells, too many, or a step that does not divide)."""
+        """Raises: DTypeError, ParameterError (too many cells, or a step that does not divide)."""
         low, high = exact_real("lower", lower, decimal=True), exact_real("upper", upper, decimal=True)
         width = exact_positive("step", step, decimal=True)
         if low >= high:
@@ -92,7 +92,9 @@ class Edges(NamedTuple):
         with np.errstate(over="ignore"):
             found = found.astype(dtype)
         if not np.isfinite(found[[0, -1]]).all() or (found[1:] <= found[:-1]).any():
-            raise ParameterError(f"step must make edges that differ as {found.dtype}, got {shown(self.step)}")
+            raise ParameterError(
+                f"step must make edges that differ where values are of {found.dtype}, got {shown(self.step)}"
+            )
         return found
 
 

@@ -50,11 +50,14 @@ class Trees(NamedTuple):
     def counts(
         self, values: InCells, unit_ids: Any, by: Any, known: Known | None, key: ReleaseKey | None
     ) -> BoundedCounts:
-        """Of the leaves. Raises: DTypeError, ParameterError, UnusableValuesError."""
+        """The counts of the leaves. Raises: DTypeError, ParameterError, UnusableValuesError."""
         return leaf_counts(values, unit_ids, by, known, key, self.caps, self.noise.sensitivity)
 
     def released(self, counts: BoundedCounts, payment: Payment, threads: int | None) -> list[NoisyTree]:
-        """The trees of the keys, in their order, once they are paid. Raises: what a release raises."""
+        """The trees of the keys, in their order, once they are paid.
+
+        Raises: what a release raises.
+        """
         noise, one = self.noise, forest(1, self.edges.cells)
         nodes = noised(noise, counts, payment, threads)
         levels = [noise.shape.level(nodes, i).reshape(self.keys, -1) for i in range(len(one.sizes))]
@@ -65,7 +68,7 @@ class Trees(NamedTuple):
         ]
 
     def estimate(self, tree: NoisyTree, q: Real, confidence: Real, *, whole: bool) -> Estimate:
-        """whole: whether values are integers, so that a cell ends a step of 1 before the next edge."""
+        """whole: whether values are integers: a cell ends by 1 before the next edge."""
         found, edges = tree.quantile(q, confidence), self.edges
         end = min(edges.edge(found.upper + 1) - (1 if whole else 0), edges.upper)
         return Estimate(*map(self._plain, (edges.edge(found.value), edges.edge(found.lower), end)))
@@ -125,7 +128,7 @@ def quantiles(
         domain to such a list. The value is the lower edge of the first cell whose estimated share
         reaches q. The interval holds the quantile of the clamped values that the caps leave: from
         the edge below its cell to the end of its cell. Numbers are ints if lower and step are
-        whole. Of a key without rows the interval is nearly always from lower to upper.
+        whole. The interval of a key without rows is nearly always from lower to upper.
     Privacy: spends the budget once, for the adjacency and the unit. One unit may reach as many
         cells as it has rows left (dpfast/counts/records/leaves.py), and the noise is for that.
     Raises: DTypeError, ParameterError; UnusableValuesError (NaN among values); EntropyError; under

@@ -82,7 +82,7 @@ class Shape:
         return int(np.diff(self.begins(level), append=self.leaves).max()) if level else 1
 
     def meeting(self, level: int) -> int:
-        """How many parts of one unit, each bounded as in a leaf, a node of a level holds at most."""
+        """How many parts of one unit, each bounded as in a leaf, meet in a node of a level."""
         return -(-self.most_leaves(level) // self.together)
 
     def taken(self, ranges: npt.NDArray[np.int64], highest: int) -> npt.NDArray[np.float64]:
