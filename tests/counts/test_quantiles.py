@@ -416,7 +416,7 @@ def bad() -> Iterator[tuple[dict[str, Any], type[DpfastError], str]]:
     yield (
         {"by": [1, 2], "domain": range(2**21)},
         ParameterError,
-        "at most 2\\*\\*24 cells of all keys together, got 20,971,520",
+        "cells of all keys together must be at most 2\\*\\*24, got 20,971,520",
     )
     yield {"max_partitions": 2}, ParameterError, "max_partitions must be left out without by, got 2"
     yield {"max_contributions": None}, ParameterError, "max_contributions must be given: rows"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
-import numpy as np
 
 import dpfast
 from dpfast import terminal
@@ -21,7 +20,6 @@ from dpfast.app.cli.options import chosen, figures
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
 from dpfast.app.report.facts import ROWS, Facts
 from dpfast.counts.records.bounded_histogram import CAPS, EACH_ROW, ROW_IS, Bounds
-from dpfast.counts.records.partitions import BUCKETS
 from dpfast.errors import ParameterError
 from dpfast.noise.release.seal import by_column, kind_of, manifest
 from dpfast.privacy import meaning
@@ -124,7 +122,8 @@ def histogram(**options: Any) -> None:
     the noise hides whatever one unit does.
 
     OUT is such a file, or - for standard output. It has one row for each combination of keys, with
-    the columns of --by, then count or sum, or of --mean sum, count and mean. Rows with another key, and rows without a key (but for
+    the columns of --by, then count or sum, or of --mean sum, count and mean. --quantile has a row
+    for each share, with the columns quantile and value. Rows with another key, and rows without a key (but for
     --unknown), a unit or a value, are left out. Nothing says how many they were.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV file in
@@ -202,7 +201,7 @@ class Asked(NamedTuple):
 
     @property
     def title(self) -> str:
-        what = self.measure.COLUMN
+        what = self.measure.title
         return f"{what} by {', '.join(self.names)}" if self.by else f"{what} in all"
 
     @property
@@ -260,9 +259,7 @@ class Asked(NamedTuple):
         return [*said, *self.measure.lines()]
 
     def explained(self) -> str:
-        promise = self.mechanism.guarantee
-        delta_of: Any = getattr(self.mechanism, "delta", None)
-        said = meaning.promise_in_words(promise, meaning.example(promise, delta_of), "an upper bound")
+        said = meaning.promise_in_words(self.mechanism.guarantee, self.measure.holds, "an upper bound")
         lines = [*map(terminal.printable, self.lines()), "nothing was read, and nothing was charged"]
         return "\n".join(lines) + "\n\n" + terminal.paragraph(terminal.printable(f"Meaning: {said}"))
 
@@ -380,10 +377,8 @@ class Release(NamedTuple):
         asked, key = self.asked, self.payer.key
         found = asked.about() | self.payer.about()
         if key is not None:
-            size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
-            size["terms"] = key.terms
-            columns = by_column(asked.measure.charged)
-            found["manifest"] = manifest(key.label, columns, kind_of(asked.measure.charged), **size).metadata()
+            kind, columns = kind_of(asked.measure.charged), by_column(asked.measure.charged)
+            found["manifest"] = manifest(key.label, columns, kind, terms=key.terms, **asked.measure.size).metadata()
         return found
 
 
@@ -417,8 +412,10 @@ def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
     from dpfast.app.tables.rows import Columns, Rows
     from dpfast.app.tables.source import cells_decide
 
-    columns = Columns(asked.by, asked.given.get("unit"), asked.measure.value, asked.measure.OPTION, **asked.rules)
+    measure = asked.measure
+    columns = Columns(asked.by, asked.given.get("unit"), measure.value, measure.OPTION, **asked.rules)
     rows = Rows(request.source, columns, request.style, request.form)
+    measure.check(rows)
     with cells_decide(rows.format):
         typed = asked.listed.typed(rows)
     payer.call(rows.name, asked.title)
@@ -437,12 +434,12 @@ def _paying(request: Request, asked: Asked) -> Payer:
     return payer
 
 
-def _counted(release: Release) -> dpfast.BoundedHistogram:
+def _counted(release: Release) -> Any:
     """Reads all rows. Raises: FileError (they are damaged, or have changed meanwhile)."""
     from dpfast.app.tables.gathered import Gathered
 
     asked, rows = release.asked, release.rows
-    held = Gathered(rows, asked.cells, as_reals=asked.measure.step != 1)
+    held = Gathered(rows, asked.cells, as_reals=asked.measure.as_reals)
     with closing(terminal.Bar(quiet=release.request.quiet)) as bar:
         bar.show(text=rows.name)
         for batch in rows.batches():
@@ -451,12 +448,10 @@ def _counted(release: Release) -> dpfast.BoundedHistogram:
         rows.must_be_the_same()
         bar.show(text=f"{rows.name}: counting")
         keys, units, values = held.taken()
-        domain = None if asked.cells is None else np.arange(asked.cells.size, dtype=np.int32)
-        how = {"domain": domain, "key": release.payer.key, **asked.bounds._asdict()}
-        return dpfast.bounded_histogram(keys, EACH_ROW if units is None else units, values=values, **how)
+        return asked.measure.counted(keys, EACH_ROW if units is None else units, values, release.payer.key)
 
 
-def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
+def _drawn(release: Release, counted: Any) -> Any:
     """The noisy table; a ledger is charged first."""
     from dpfast.app.tables.gathered import of_type, table_of
 
@@ -468,7 +463,7 @@ def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
         how["label"] = payer.label
     if asked.cells is not None:
         noisy = asked.measure.drawn(counted, threads=release.request.threads, **how)
-        keys = asked.cells.columns(release.typed)
+        keys = asked.cells.columns(release.typed, asked.measure.EACH)
     else:
         given = asked.given
         noise = "gaussian" if "gaussian" in given["mechanism"] else "laplace"
@@ -486,7 +481,6 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
 
     asked, mechanism, request = release.asked, release.asked.mechanism, release.request
     first = noisy.slice(0, ROWS)
-    every_combination = "The rows are all combinations of the public keys." if asked.by else "The row is the total."
     unit = asked.unit
     notes = [
         f"What one {unit} has beyond the bounds was left out at random, so numbers are too low where one {unit} has much."
@@ -496,7 +490,7 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
     return Facts(
         request.target.name, noisy.num_rows, asked.measure.noisy(first, noisy, about),
         mechanism.guarantee, about,
-        labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in asked.names],
-        rows_are=every_combination if asked.cells else "The rows are the keys whose noisy number reached the threshold.",
+        labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in (*asked.names, *asked.measure.PUBLIC)],
+        rows_are=asked.measure.rows_are(keyed=bool(asked.by)),
         title=request.report_title or "", balance=release.payer.balance([mechanism]), notes=notes,
     )  # fmt: skip

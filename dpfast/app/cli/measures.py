@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import click
 import numpy as np
@@ -21,11 +21,15 @@ from dpfast.app.report.facts import Noisy
 from dpfast.counts.records.amounts import Grid
 from dpfast.counts.records.bounded_histogram import CAPS, Bounds, Caps
 from dpfast.counts.records.means import MeanNoise, NoisyMeans
-from dpfast.counts.records.partitions import withholding
+from dpfast.counts.records.partitions import BUCKETS, withholding
 from dpfast.errors import ParameterError
 from dpfast.noise.release.arrays import INT64_ENDS
+from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, plain, rounded
 from dpfast.privacy.parameters import exact_real, power_of_two, shown
+
+if TYPE_CHECKING:
+    from dpfast.app.tables.rows import Rows
 
 SPENT = ("epsilon", "delta", "rho", "sigma")
 INTEGERS = {name: each for name, each in MECHANISMS.items() if not each.real}
@@ -42,7 +46,17 @@ measure_options = together(
         type=number,
         nargs=2,
         metavar="A B",
-        help="With --sum or --mean: public ends of each value, or without --max-per-partition of what a unit adds to a cell.",
+        help="With --sum or --mean: public ends of each value, or without --max-per-partition of what a unit adds to a cell. "
+        "With --quantile: of each value.",
+    ),
+    click.option(
+        "--quantile",
+        multiple=True,
+        metavar="NAME=Q",
+        help="The value of this column up to which the share Q lies, such as age=0.5; more Q of one column cost nothing.",
+    ),
+    click.option(
+        "--step", type=number, help="With --quantile: how wide the cells of values are; of whole numbers 1 by default."
     ),
     click.option(
         "--granularity",
@@ -81,6 +95,10 @@ def noise_options(command: Any) -> Any:
 
 def measure_of(given: Mapping[str, Any]) -> type[Count]:
     """The one that the options ask for."""
+    if "quantile" in given:
+        from dpfast.app.cli.quantiles import Quantiles  # late, for trees
+
+        return Quantiles
     return Mean if "mean" in given else Sum if "summed" in given else Count
 
 
@@ -94,6 +112,8 @@ class Count:
     COLUMN: ClassVar[str] = "count"
     VALUE: ClassVar[str | None] = None  # the parameter that names a column of values
     OPTION: ClassVar[str] = "--sum"  # and its option
+    EACH: int = 1  # rows of OUT for each combination of keys
+    PUBLIC: ClassVar[tuple[str, ...]] = ()  # its columns without noise
     given: Mapping[str, Any]
     bounds: Bounds
     cells: int | None
@@ -128,6 +148,7 @@ class Count:
         yield bool(valued) != ("clamp" in given), ends
         alone = "'--granularity' is of values, and goes with '--sum' or '--mean' alone"
         yield "granularity" in given and not valued, alone
+        yield "step" in given, "'--step' is of quantiles, and goes with '--quantile' alone"
         jointly = "jointly" in given and "intervals" not in given
         yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
         shown = (
@@ -164,6 +185,28 @@ class Count:
     def charged(self) -> Any:
         """What a ledger is charged and a seal names: the mechanism, or one for each column."""
         return self.mechanism
+
+    @property
+    def title(self) -> str:
+        return self.COLUMN
+
+    @property
+    def size(self) -> dict[str, Any]:
+        """That of what a seal names."""
+        return {"buckets": BUCKETS} if self.cells is None else {"shape": (self.cells,)}
+
+    def check(self, _: Rows) -> None:
+        """Look at open rows. Raises: ParameterError (it cannot take them)."""
+
+    @property
+    def as_reals(self) -> bool:
+        """Whether values that are whole numbers are read as float64."""
+        return self.step != 1
+
+    @property
+    def holds(self) -> tuple[Fraction, Fraction] | None:
+        """An (epsilon, delta) that is promised, or would hold."""
+        return meaning.example(self.mechanism.guarantee, getattr(self.mechanism, "delta", cast("Any", None)))
 
     # ------------------------------------------------------------------ how wide
 
@@ -260,7 +303,18 @@ class Count:
             self.confidence, "jointly" in self.given, widths, holds=f"the bounded {name}", **_range(out[name]),
         )]  # fmt: skip
 
+    def rows_are(self, *, keyed: bool) -> str:
+        """Why the rows that OUT has may be known."""
+        if self.cells is None:
+            return "The rows are the keys whose noisy number reached the threshold."
+        return "The rows are all combinations of the public keys." if keyed else "The row is the total."
+
     # ------------------------------------------------------------------ the values
+
+    def counted(self, keys: Any, units: Any, values: Any, key: Any) -> Any:
+        """What the bounds leave of the rows. keys: places among the cells, if these are listed."""
+        domain = None if self.cells is None else np.arange(self.cells, dtype=np.int32)
+        return dpfast.bounded_histogram(keys, units, values=values, domain=domain, key=key, **self.bounds._asdict())
 
     def drawn(self, counted: dpfast.BoundedHistogram, **how: Any) -> Any:
         """The noisy cells of listed keys, before `columns`. how: as of the histogram's release."""

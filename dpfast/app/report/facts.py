@@ -24,7 +24,8 @@ class Noisy:
     of the rows shown; low, high: the ends of their intervals. jointly: whether the intervals hold
     for all rows at once, or each for its own. confidence: the probability of that.
     widths: other half-widths by what they hold for, such as {"all 20 cells at once": "±6"}.
-    stddev: the standard deviation of one cell's noise. least, most: the range of all noisy cells.
+    stddev: the standard deviation of one cell's noise; None if it is not added to the number.
+    least, most: the range of all noisy cells.
     parameters: the entry of this column in the record that travels with OUT: what the mechanism's
     metadata has, and lower, upper, clamp and missing; threshold, if rows are shown only where the
     noisy number reaches it. holds: what intervals are for.
@@ -35,7 +36,7 @@ class Noisy:
     cells: Sequence[Cell]
     low: Sequence[Cell]
     high: Sequence[Cell]
-    stddev: float
+    stddev: float | None
     parameters: Mapping[str, object]
     confidence: Fraction = Fraction(95, 100)
     jointly: bool = False

@@ -105,8 +105,10 @@ def _names(names: Sequence[str], most: int = NAMED) -> str:
 
 def _lead(facts: Facts) -> str:
     unit = text(facts.guarantee.unit)
+    added = all(each.stddev is not None for each in facts.noisy)
+    made = "the true ones plus random noise" if added else "computed from counts with random noise"
     return (
-        f"The {_kinds(facts.noisy)} on this page are the true ones plus random noise. The noise limits what anybody can "
+        f"The {_kinds(facts.noisy)} on this page are {made}. The noise limits what anybody can "
         f"learn from them about any one {unit}. This is called differential privacy."
     )
 
@@ -364,7 +366,6 @@ def _use(facts: Facts) -> Iterator[str]:
 
 def _advice(facts: Facts) -> Iterator[str]:
     first = facts.noisy[0]
-    rows = min(len(each.cells) for each in facts.noisy)
     if any(map(_selected, facts.noisy)):
         yield f"<strong>Only high numbers are shown.</strong> {SELECTED} A row that is missing may have a true value above 0."
     else:
@@ -374,26 +375,32 @@ def _advice(facts: Facts) -> Iterator[str]:
         if widths:
             yield f"<strong>Noise of {names}.</strong> With probability 95{PERCENT}: {widths}."
     yield from _bounds(facts)
+    if first.stddev is not None:
+        yield from _arithmetic(facts, first, first.stddev)
+    yield (
+        "<strong>What you compute costs nothing.</strong> Results of these numbers and of public ones alone tell no more "
+        "about anyone. A new release of the same data does, and what it spends adds up."
+    )
+    yield from (plain(note) for note in facts.notes)
+
+
+def _arithmetic(facts: Facts, first: Noisy, stddev: float) -> Iterator[str]:
+    """What to know before numbers are added up or divided."""
     yield (
         "<strong>Do not round or clamp again.</strong> Keep negative numbers and all digits while you compute, and round only "
         "what you print. Rounding or clamping each cell adds errors that do not cancel in sums."
     )
-    if facts.rows > 1 and rows:
-        total = first.stddev * math.sqrt(facts.rows)
+    if facts.rows > 1 and min(len(each.cells) for each in facts.noisy):
+        total = stddev * math.sqrt(facts.rows)
         yield (
             f"<strong>Sums of cells.</strong> The noise of a sum of k cells of {text(first.name)} has the standard deviation "
-            f"√k × {approximate(first.stddev, 3)}; for all {facts.rows:,} cells it is {approximate(total, 3)}. This is much less than the sum of the "
+            f"√k × {approximate(stddev, 3)}; for all {facts.rows:,} cells it is {approximate(total, 3)}. This is much less than the sum of the "
             "half-widths. A total that was released with its own noise is better still."
         )
         yield (
             "<strong>Differences and ratios.</strong> A difference of two cells has √2 times the noise of one. A ratio "
             "means little if its denominator is not many half-widths from 0."
         )
-    yield (
-        "<strong>What you compute costs nothing.</strong> Results of these numbers and of public ones alone tell no more "
-        "about anyone. A new release of the same data does, and what it spends adds up."
-    )
-    yield from (plain(note) for note in facts.notes)
 
 
 def _intervals(facts: Facts) -> str:
@@ -403,9 +410,10 @@ def _intervals(facts: Facts) -> str:
         return f"All intervals of a column hold at once with probability {_confidence(first)}."
     if facts.rows * share < 1:
         return f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}."
+    at_once = "the half-width for all cells at once" if first.stddev is not None else "intervals that hold all at once"
     return (
         f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}, so about {approximate(float(facts.rows * share), 2)} of the "
-        f"{facts.rows:,} intervals of a column may miss. For statements about many rows use the half-width for all cells at once."
+        f"{facts.rows:,} intervals of a column may miss. For statements about many rows use {at_once}."
     )
 
 
@@ -415,7 +423,7 @@ def _bounds(facts: Facts) -> Iterator[str]:
         low, high = of.parameters.get("lower"), of.parameters.get("upper")
         if of.parameters.get("mechanism") == "snapping":
             yield f"<strong>Clamped by snapping.</strong> It clamps {names} to its bound, before and after the noise."
-        elif low is None and high is None and not _selected(of):
+        elif low is None and high is None and not _selected(of) and of.stddev is not None:
             yield (
                 f"<strong>Not clamped after the noise.</strong> So each number of {names} is right on average. A negative "
                 "number stands for a small one."

@@ -63,9 +63,9 @@ class Cells(Listed):
         inner = math.prod(self.shape[at + 1 :])
         return np.arange(self.size) // inner % self.shape[at]
 
-    def columns(self, typed: Sequence[pa.Array]) -> list[pa.Array]:
-        """The keys of the cells."""
-        return [keys.take(pa.array(self._places(at))) for at, keys in enumerate(typed)]
+    def columns(self, typed: Sequence[pa.Array], each: int = 1) -> list[pa.Array]:
+        """The keys of the cells, each so many times."""
+        return [keys.take(pa.array(np.repeat(self._places(at), each))) for at, keys in enumerate(typed)]
 
 
 class Gathered:

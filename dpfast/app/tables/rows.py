@@ -37,9 +37,9 @@ TABLES = ("JSON lines", "Parquet", "Arrow")
 
 
 class Columns(NamedTuple):
-    """Which columns are read. value: what is summed, or None. unit: or None, if each row is one.
+    """Which columns are read. unit: or None, if each row is one.
 
-    takes: the option that names the value. strip: leave out spaces around texts. null: texts of cells that are missing. unknown: a row
+    value: the column of values, or None. takes: the option that names it. strip: leave out spaces around texts. null: texts of cells that are missing. unknown: a row
     without a key has the key UNKNOWN.
     """
 
@@ -50,7 +50,6 @@ class Columns(NamedTuple):
     strip: bool = False
     null: tuple[str, ...] = ()
     unknown: bool = False
-
     @property
     def asked(self) -> list[tuple[str, str]]:
         """Each with the option that names it."""
@@ -81,7 +80,7 @@ class Batch(NamedTuple):
 class Rows:
     """Files of rows that are open, with checked columns.
 
-    format: theirs. kinds: the types of the keys. held: those that the columns of keys hold.
+    format: theirs. real: whether values are of a type of real numbers; texts have none. kinds: the types of the keys. held: those that the columns of keys hold.
     """
 
     def __init__(self, path: Path, columns: Columns, style: TextFormat | None = None, given: str | None = None) -> None:
@@ -89,7 +88,7 @@ class Rows:
 
         Raises: FileError, ParameterError (a column that is not there, twice there or no key).
         """
-        self.path, self.columns = path, columns
+        self.path, self.columns, self.real = path, columns, False
         self.name = "standard input" if path == PIPE else path.name
         with _reading(path):
             files = _files(path)
@@ -129,7 +128,7 @@ class Rows:
         if columns.unit is not None:
             _check_unit(schema.field(columns.unit))
         if columns.value is not None:
-            _check_value(columns.takes, schema.field(columns.value))
+            self.real |= _real_values(columns.takes, schema.field(columns.value))
         held = [cells_of(schema.field(name).type) for name in columns.names]
         for text in columns.null:
             if not any(len(missing([text], kind)) for kind in held):
@@ -311,12 +310,14 @@ def _check_unit(field: pa.Field) -> None:
         )
 
 
-def _check_value(option: str, field: pa.Field) -> None:
+def _real_values(option: str, field: pa.Field) -> bool:
+    """Raises: ParameterError (no numbers)."""
     kind = cells_of(field.type)
     if not (kinds.is_integer(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)):
         raise ParameterError(
             f"{option} {field.name!r:.80} must be a column of whole numbers, float32 or float64, and holds {field.type}"
         )
+    return bool(kinds.is_floating(kind))
 
 
 def _decoded(records: Records, place: int, name: str) -> pa.Array:

@@ -12,6 +12,7 @@ or each in another. l0 = P, as of counts by key, would be false: R rows of a key
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, cast
 
@@ -45,21 +46,25 @@ class Edges(NamedTuple):
     step: Fraction
 
     @classmethod
-    def of(cls, lower: Real, upper: Real, step: Real) -> Edges:
-        """Raises: DTypeError, ParameterError (too many cells, or a step that does not divide)."""
-        low, high = exact_real("lower", lower, decimal=True), exact_real("upper", upper, decimal=True)
-        width = exact_positive("step", step, decimal=True)
+    def of(cls, lower: Real, upper: Real, step: Real, names: Sequence[str] = ("lower", "upper", "step")) -> Edges:
+        """names: what the caller calls them.
+
+        Raises: DTypeError, ParameterError (too many cells, or a step that does not divide).
+        """
+        least, most, wide = names
+        low, high = exact_real(least, lower, decimal=True), exact_real(most, upper, decimal=True)
+        width = exact_positive(wide, step, decimal=True)
         if low >= high:
-            raise ParameterError(f"lower must be below upper, got {shown(lower)} and {shown(upper)}")
+            raise ParameterError(f"{least} must be below {most}, got {shown(lower)} and {shown(upper)}")
         cells = (high - low) / width + 1
         if cells > MOST_CELLS:
             raise ParameterError(
-                f"step must make at most 2**20 cells from lower to upper, got {shown(step)}: "
+                f"{wide} must make at most 2**20 cells from {least} to {most}, got {shown(step)}: "
                 f"take {rounded((high - low) / (MOST_CELLS - 1), up=True)} or more"
             )
         if cells.denominator > 1:
             raise ParameterError(
-                f"step must divide upper - lower, {high - low}, got {shown(step)}: the nearest that does is "
+                f"{wide} must divide {most} - {least}, {high - low}, got {shown(step)}: the nearest that does is "
                 f"{_nearest(high - low, width)}"
             )
         found = cls(low, high, width)
@@ -159,7 +164,9 @@ def leaf_sensitivity(bounds: Bounds, caps: Caps, keys: int, cells: int) -> Sensi
     of_keys = bounds.sensitivity(caps, None, keys)
     leaves, rows, most = keys * cells, cast("Fraction", of_keys.contributed), cast("Cells", of_keys.contributes).linf
     if leaves > MOST_LEAVES:
-        raise ParameterError(f"step must make at most 2**24 cells of all keys together, got {leaves:,}")
+        raise ParameterError(
+            f"cells of all keys together must be at most 2**24, got {leaves:,}: a wider step makes fewer"
+        )
     about: Any = {"adjacency": of_keys.adjacency, "unit": of_keys.unit}
     return Sensitivity(min(int(rows), leaves), most, l1=rows, cells=leaves, **about)
 

@@ -53,13 +53,13 @@ class Trees(NamedTuple):
         """The counts of the leaves. Raises: DTypeError, ParameterError, UnusableValuesError."""
         return leaf_counts(values, unit_ids, by, known, key, self.caps, self.noise.sensitivity)
 
-    def released(self, counts: BoundedCounts, payment: Payment, threads: int | None) -> list[NoisyTree]:
-        """The trees of the keys, in their order, once they are paid.
+    def released(self, counts: BoundedCounts, threads: int | None = None, **payment: Any) -> list[NoisyTree]:
+        """The trees of the keys, in their order, once they are paid. payment: a Payment's fields.
 
         Raises: what a release raises.
         """
         noise, one = self.noise, forest(1, self.edges.cells)
-        nodes = noised(noise, counts, payment, threads)
+        nodes = noised(noise, counts, Payment.of(**payment), threads)
         levels = [noise.shape.level(nodes, i).reshape(self.keys, -1) for i in range(len(one.sizes))]
         variances, gaussian = noise.variances[: len(levels)], isinstance(noise.levels[0], DiscreteGaussian)
         return [
@@ -162,7 +162,7 @@ def quantiles(
     counts = trees.counts(cells, unit_ids, by, known, key)
     found = [
         [trees.estimate(tree, share, confidence, whole=cells.whole) for share in asked]
-        for tree in trees.released(counts, payment, threads)
+        for tree in trees.released(counts, threads, **payment._asdict())
     ]
     return dict(zip(known.names().tolist(), found, strict=True)) if known else found[0]
 
