@@ -195,6 +195,9 @@ THRESHOLD = ["--threshold", "--delta", "1e-12"]  # which no key of so few rows r
 MORE_OF_TABLES = [
     ["--force"], ["--quiet"], ["--threads", "1"], ["--explain"], ["--intervals"], ["--intervals", "2"], ["--intervals", "--jointly"],
     ["--sum", "n", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "-1", "1", "--granularity", "1"], ["--clamp", "0", "9"],
+    ["--quantile", "n=0.5", "--clamp", "0", "9"], ["--quantile", "x=1/3", "--quantile", "x=0.9", "--clamp", "-1", "1", "--step", "0.1"],
+    ["--quantile", "n", "--clamp", "0", "9"], ["--quantile", "n=2", "--clamp", "0", "9"], ["--quantile", "n=0.5"], ["--step", "1"],
+    ["--quantile", "n=0.5", "--clamp", "0", "9", "--step", "7"], ["--quantile", "x=0.5", "--clamp", "0", "2**900", "--step", "2**890"],
     ["--sum", "kind", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "0", "2**900"], ["--sum", "x", "--clamp", "9", "0"],
     ["--lower", "0"], ["--lower", "1e30"], ["--upper", "x"], ["--max-contributions", "3"], ["--max-per-partition", "9" * 30],
     ["--unit-is-row"], ["--strip"], ["--null", "x"], ["--null", ""], ["--unknown"], ["--bins", "n=0,2,9"], ["--bins", "kind=0,1"], ["--bins", "n=1"],

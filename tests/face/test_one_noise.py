@@ -606,6 +606,43 @@ def tabled(world: World, *, columns: Any = None, **options: Any) -> Noise:
     return {key: int(noisy) - 1 for key, noisy in zip(found[label], found[number], strict=True)}
 
 
+def tabled_medians(world: World, *, columns: Any = None, **options: Any) -> Noise:
+    """`histogram --quantile`, one row a person: a tree of two hundred cells for each of six keys."""
+    number = next(_labels)
+    ages = [i % 200 for i in range(N)]
+    cells = {"person": PEOPLE, "again": PEOPLE, "shop": KEYED, "other": traded(KEYED), "age": ages, "same": ages}
+    source = written(world.folder / f"{number}.csv", cells if columns is None else columns)
+    given = {
+        "--by": "shop", "--unit": "person", "--max-partitions": 1, "--max-per-partition": 1, "--domain": "shop=a,b,c,d,e,f",
+        "--quantile": "age=0.5", "--clamp": (0, 199), "--epsilon": "1/1000000000000000", **options,
+    }  # fmt: skip
+    with trees_made() as made:
+        _run(world, "histogram", source, world.folder / f"{number} out.csv", given)
+    true = Counter(zip(KEYED, ages, strict=True))
+    noisy = zip("abcdef", [tree.noisy[0].tolist() for tree in made], strict=False)
+    return {(key, age): count - true[key, age] for key, leaves in noisy for age, count in enumerate(leaves)}
+
+
+OF_TREES = {
+    "source": private({"columns": {"person": PEOPLE, "shop": traded(KEYED), "age": [i % 200 for i in range(N)]}}),
+    "--by": sealed({"--by": "other", "--domain": "other=a,b,c,d,e,f"}),
+    "--domain": sealed({"--domain": "shop=a,b,c,d,f,e"}),
+    "--unit": sealed({"--unit": "again"}),
+    "--max-partitions": sealed({"--max-partitions": 2}),
+    "--max-per-partition": sealed({"--max-per-partition": 2}),
+    "--quantile": free({"--quantile": ["age=0.25", "age=0.5"]}),
+    "--quantile NAME": sealed({"--quantile": "same=0.5"}),
+    "--clamp": sealed({"--clamp": (1, 199)}, {"--clamp": (1, 200)}),
+    "--step": sealed({"--clamp": (0, 198), "--step": 2}),
+    "--epsilon": sealed({"--epsilon": "1/2000000000000000"}),
+    "--delta": sealed({"--mechanism": "discrete-gaussian", "--delta": "1e-6"}),
+    "--rho": sealed({"--mechanism": "discrete-gaussian", "--epsilon": None, "--rho": "1e-17"}),
+    "--adjacency": sealed({"--adjacency": "substitution"}),
+    "--null": sealed({"--null": "?"}),
+    "--intervals": free({"--intervals": True}),
+    "--jointly": free({"--intervals": True, "--jointly": True}),
+}
+MEDIAN = {"--quantile": "one=0.5", "--clamp": (0, 1)}
 SUM = {"--sum": "one", "--clamp": (0, 1), "--max-per-partition": None, "--granularity": 1}
 COMMAND = {
     "source": private({"columns": {"person": PEOPLE, "shop": [NAMES[1], *NAMES[1:]]}}),
@@ -625,6 +662,8 @@ COMMAND = {
     "--sum": sealed(SUM),
     "--clamp": sealed({**SUM, "--clamp": (-1, 1)}),
     "--granularity": sealed({**SUM, "--granularity": 2, "--clamp": (0, 2)}),
+    "--quantile": sealed(MEDIAN),
+    "--step": sealed({**MEDIAN, "--step": "0.5"}),
     "--mechanism": sealed({"--mechanism": "discrete-gaussian", "--epsilon": None, "--sigma": 10**9}),
     "--epsilon": sealed({"--epsilon": "1/2000000000000000"}),
     "--delta": sealed({"--mechanism": "discrete-gaussian", "--delta": "1e-6"}),
@@ -668,6 +707,7 @@ DOORS = [
     Door("privatize folder", folder, FOLDER),
     Door("privatize npy", npy, {"source": private({"values": [6, *FIVES[1:]]})}),
     Door("histogram", tabled, COMMAND),
+    Door("histogram --quantile", tabled_medians, OF_TREES),
     Door("unknown keys of a job", unknown_job, {
         "by": sealed({"by": "other"}),
         "unit": sealed({"unit": "again"}),

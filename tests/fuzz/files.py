@@ -50,6 +50,7 @@ KEYS = [HIDDEN, HIDDEN, ["--domain", "a,ü,b"], ["--domain", "0..99"], ["--domai
 WHAT = [
     [], [], ["--intervals"], ["--report", "out.html"], ["--sum", "x", "--clamp", "0", "9"],
     ["--sum", "n", "--clamp", "-5", "5", "--granularity", "1"], ["--mechanism", "discrete-gaussian", "--delta", "1e-12"],
+    ["--quantile", "n=0.5", "--clamp", "0", "9"], ["--quantile", "x=0.5", "--quantile", "x=0.9", "--clamp", "-1", "1", "--step", "0.25"],
     ["--lower", "0", "--upper", "5"], ["--max-contributions", "3"], ["--max-per-partition", "2"], ["--by", "n"],
     ["--encoding", "latin-1"], ["--decimal", ","], ["--delimiter", ";"],
 ]  # fmt: skip

@@ -15,7 +15,7 @@ import dpfast
 from dpfast import terminal
 from dpfast.app.cli.file_options import is_file, text_options
 from dpfast.app.cli.ledger import amounts
-from dpfast.app.cli.measures import Count, interval_options, measure_of, measure_options, noise_options
+from dpfast.app.cli.measures import Count, Mean, Sum, interval_options, measure_options, noise_options
 from dpfast.app.cli.options import chosen, figures
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
 from dpfast.app.report.facts import ROWS, Facts
@@ -265,6 +265,15 @@ class Asked(NamedTuple):
 
 
 # ------------------------------------------------------------------ parameters
+
+
+def measure_of(given: Mapping[str, Any]) -> type[Count]:
+    """The one that the options ask for."""
+    if "quantile" in given:
+        from dpfast.app.cli.quantiles import Quantiles  # late, for trees
+
+        return Quantiles
+    return Mean if "mean" in given else Sum if "summed" in given else Count
 
 
 def _keys(given: Mapping[str, Any], names: Sequence[str]) -> tuple[Key, ...]:

@@ -93,14 +93,6 @@ def noise_options(command: Any) -> Any:
     )(command)
 
 
-def measure_of(given: Mapping[str, Any]) -> type[Count]:
-    """The one that the options ask for."""
-    if "quantile" in given:
-        from dpfast.app.cli.quantiles import Quantiles  # late, for trees
-
-        return Quantiles
-    return Mean if "mean" in given else Sum if "summed" in given else Count
-
 
 class Count:
     """How many rows a cell has, and the noise that hides one unit in it.

@@ -20,12 +20,11 @@ from dpfast.counts.trees.quantiles import Trees
 from dpfast.counts.trees.shape import forest
 from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
-from dpfast.privacy.formatting import approximate, plain
+from dpfast.privacy.formatting import approximate, plain, rounded
 from dpfast.privacy.parameters import exact_real, shown
 
 if TYPE_CHECKING:
     from dpfast.app.tables.rows import Rows
-    from dpfast.noise.release.counts import BoundedCounts
 
 TEXTS = "CSV", "TSV", "JSON lines"  # whose numbers have no type of their own
 PLACES = 1_000  # places in a tree at which --explain looks, at most
@@ -38,7 +37,7 @@ WAYS: dict[str, dict[tuple[str, ...], Any]] = {
 class _Leaves(NamedTuple):
     """Counts of leaves. whole: whether the values are integers."""
 
-    counts: BoundedCounts
+    counts: Any
     whole: bool
 
 
@@ -134,7 +133,8 @@ class Quantiles(Count):
             return of.epsilon, of.delta
         if of.rho > meaning.MOST_RHO:
             return None
-        return Fraction(of.approximate(meaning.EXAMPLE_DELTA).epsilon or 0), meaning.EXAMPLE_DELTA
+        epsilon = of.approximate(meaning.EXAMPLE_DELTA).epsilon or Fraction(0)
+        return Fraction(rounded(epsilon, up=True, digits=3, group="")), meaning.EXAMPLE_DELTA
 
     # ------------------------------------------------------------------ what is said
 
@@ -231,20 +231,17 @@ class Quantiles(Count):
 
 def _asked(texts: Sequence[str]) -> tuple[str, tuple[Fraction, ...]]:
     """The column, and the shares. Raises: ParameterError."""
-    names, shares = [], []
+    column, shares = "", list[Fraction]()
     for text in texts:
-        name, sign, share = text.rpartition("=")
-        if not sign or not name:
+        name, _, share = text.rpartition("=")
+        if not name:
             raise ParameterError(f"--quantile must be NAME=Q, such as age=0.5, got {text!r:.80}")
-        q = exact_real("quantile", share.strip())
+        if shares and name != column:
+            raise ParameterError(f"--quantile must name one column in a command, got {column!r:.60} and {name!r:.60}")
+        column, q = name, exact_real("quantile", share.strip())
         if not 0 < q < 1:
             raise ParameterError(f"--quantile must be NAME=Q with Q above 0 and below 1, got {text!r:.80}")
         if q in shares:
             raise ParameterError(f"--quantile must name each Q once, and {share.strip()!r:.40} came twice")
-        names.append(name)
         shares.append(q)
-    if len(set(names)) > 1:
-        raise ParameterError(
-            f"--quantile must name one column in a command, got {names[0]!r:.60} and {next(n for n in names if n != names[0])!r:.60}"
-        )
-    return names[0], tuple(shares)
+    return column, tuple(shares)

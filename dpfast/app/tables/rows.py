@@ -50,6 +50,7 @@ class Columns(NamedTuple):
     strip: bool = False
     null: tuple[str, ...] = ()
     unknown: bool = False
+
     @property
     def asked(self) -> list[tuple[str, str]]:
         """Each with the option that names it."""
