@@ -607,7 +607,7 @@ def tabled(world: World, *, columns: Any = None, **options: Any) -> Noise:
 
 
 def tabled_medians(world: World, *, columns: Any = None, **options: Any) -> Noise:
-    """`histogram --quantile`, one row a person: a tree of two hundred cells for each of six keys."""
+    """`histogram --quantile`, one row a person: a tree of 200 cells for each of six keys."""
     number = next(_labels)
     ages = [i % 200 for i in range(N)]
     cells = {"person": PEOPLE, "again": PEOPLE, "shop": KEYED, "other": traded(KEYED), "age": ages, "same": ages}

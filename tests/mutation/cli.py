@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("a budget is asked after rows are read", "dpfast/app/cli/histogram.py", "again = payer.ledger.expect(payer.key, asked.mechanism, resume=request.resume)", "again = request.resume",
+    Mutant("a budget is asked after rows are read", "dpfast/app/cli/histogram.py", "again = payer.ledger.expect(payer.key, asked.measure.charged, resume=request.resume)", "again = request.resume",
            "test_histogram_again.py -k 'does_not_suffice or verify_refuses'"),
     Mutant("a unit counts twice in a cell", "dpfast/app/cli/measures.py", '{"max_per_partition": 1}', '{"max_per_partition": 2}',
            "test_histogram_cli.py -k 'caps_bound or rows_of_a_person'"),
@@ -16,7 +16,7 @@ MUTANTS = [
            "test_histogram_cli.py -k intervals"),
     Mutant("OUT may lie among the rows", "dpfast/app/cli/request.py", "        refuse_inside(self.source, rows, written)\n", "",
            "test_histogram_files.py -k out_must_not_be"),
-    Mutant("rows are chosen anew at each try", "dpfast/app/cli/histogram.py", '"key": release.payer.key, **asked', "**asked",
+    Mutant("rows are chosen anew at each try", "dpfast/app/cli/histogram.py", "values, release.payer.key)", "values, None)",
            "test_histogram_again.py -k second_run"),
     Mutant("verify reserves a label that is free", "dpfast/app/cli/histogram.py", 'if request.found == "compare" and not again:', "if False:",
            "test_histogram_again.py -k verify_refuses"),

@@ -410,10 +410,10 @@ def _intervals(facts: Facts) -> str:
         return f"All intervals of a column hold at once with probability {_confidence(first)}."
     if facts.rows * share < 1:
         return f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}."
-    at_once = "the half-width for all cells at once" if first.stddev is not None else "intervals that hold all at once"
+    better = "the half-width for all cells at once" if first.stddev is not None else "intervals that hold all at once"
     return (
         f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}, so about {approximate(float(facts.rows * share), 2)} of the "
-        f"{facts.rows:,} intervals of a column may miss. For statements about many rows use {at_once}."
+        f"{facts.rows:,} intervals of a column may miss. For statements about many rows use {better}."
     )
 
 

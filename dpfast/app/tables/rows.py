@@ -39,8 +39,9 @@ TABLES = ("JSON lines", "Parquet", "Arrow")
 class Columns(NamedTuple):
     """Which columns are read. unit: or None, if each row is one.
 
-    value: the column of values, or None. takes: the option that names it. strip: leave out spaces around texts. null: texts of cells that are missing. unknown: a row
-    without a key has the key UNKNOWN.
+    value: the column of values, or None. takes: the option that names it. strip: leave out spaces
+    around texts. null: texts of cells that are missing. unknown: a row without a key has the key
+    UNKNOWN.
     """
 
     by: tuple[Key, ...]
@@ -81,7 +82,8 @@ class Batch(NamedTuple):
 class Rows:
     """Files of rows that are open, with checked columns.
 
-    format: theirs. real: whether values are of a type of real numbers; texts have none. kinds: the types of the keys. held: those that the columns of keys hold.
+    format: theirs. real: whether values are of a type of real numbers; texts have none. kinds: the
+    types of the keys. held: those that the columns of keys hold.
     """
 
     def __init__(self, path: Path, columns: Columns, style: TextFormat | None = None, given: str | None = None) -> None:
