@@ -123,8 +123,8 @@ def histogram(**options: Any) -> None:
 
     OUT is such a file, or - for standard output. It has one row for each combination of keys, with
     the columns of --by, then count or sum, or of --mean sum, count and mean. --quantile has a row
-    for each share, with the columns quantile and value. Rows with another key, and rows without a key (but for
-    --unknown), a unit or a value, are left out. Nothing says how many they were.
+    for each share, with the columns quantile and value. Rows with another key, and rows without a
+    key (but for --unknown), a unit or a value, are left out. Nothing says how many they were.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV file in
     OUT.json. OUT appears only when it is complete. What was charged stays charged, whatever becomes

@@ -93,7 +93,6 @@ def noise_options(command: Any) -> Any:
     )(command)
 
 
-
 class Count:
     """How many rows a cell has, and the noise that hides one unit in it.
 
