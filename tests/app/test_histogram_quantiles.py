@@ -91,6 +91,12 @@ def test_a_real_column_needs_a_step_before_any_charge(here, capsys) -> None:
     assert ledger.spent.epsilon == 0
 
 
+def test_ends_beyond_whole_numbers_of_64_bits(here) -> None:
+    given = ["--quantile", "hours=0.5", "--clamp", "0", "2**900", "--step", "2**890", *ROW, "--intervals"]
+    assert here.run(*given, usual=False) == 0
+    assert here.table() == {"quantile": [0.5], "value": [0.0], "low": [0.0], "high": [2.0**890]}
+
+
 def test_nobody_at_all_has_answers(here) -> None:
     csv_of({"city": [], "person": [], "hours": []}, here.rows)
     given = [
@@ -108,6 +114,29 @@ def test_nobody_at_all_has_answers(here) -> None:
     found = here.table()
     assert len(found["value"]) == 6
     assert all(2 <= each <= 20 for name in ("value", "low", "high") for each in found[name])
+
+
+def test_intervals_that_hold_jointly_share_the_doubt(here) -> None:
+    """Six rows: under one key each is that of a sixth of the doubt alone."""
+    dpfast.Ledger(here.folder / "budget.db", 9, create=True)
+    key = dpfast.KeyFile.create(here.folder / "visits.key").path
+    keyed = [
+        "--ledger",
+        here.folder / "budget.db",
+        "--key-file",
+        key,
+        "--label",
+        "hours",
+        "--resume",
+        "--force",
+        "--quiet",
+    ]
+    given = [*ASKED, *IN_ALL, "--by", "city", "--domain", str(here.cities), "--epsilon", "0.1", *keyed]
+    found = []
+    for words in (["--intervals", "0.4", "--jointly"], ["--intervals", "0.9"], ["--intervals", "0.4"]):
+        assert here.run(*given, *words, usual=False) == 0
+        found.append((here.table()["low"], here.table()["high"]))
+    assert found[0] == found[1] != found[2]
 
 
 # ------------------------------------------------------------------ small worlds

@@ -384,8 +384,8 @@ def bad() -> Iterator[tuple[dict[str, Any], type[DpfastError], str]]:
     yield {"step": 0}, ParameterError, "step must be positive"
     yield {"step": 2}, ParameterError, "step must divide upper - lower, 9, got 2: the nearest that does is 3"
     yield {"step": 0.4, "values": [0.5, 1]}, ParameterError, "the nearest that does is 9/22"
-    yield {"step": "1/2"}, ParameterError, "lower and step must be whole numbers where values are of int64"
-    yield {"upper": 2**70, "step": 2**60}, ParameterError, "lower and upper must fit int64"
+    yield {"step": "1/2"}, ParameterError, "lower, upper and step must be whole numbers within int64 where"
+    yield {"upper": 2**70, "step": 2**60}, ParameterError, "lower, upper and step must be whole numbers within int64"
     yield {"values": [0.5, 1.5]}, ParameterError, "step must be given where values are of float64: how wide a cell is"
     yield (
         {"lower": 1, "upper": "1.0000000000000001", "step": "1e-16", "values": [0.5, 1]},

@@ -77,8 +77,9 @@ class Edges(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether all edges are whole numbers."""
-        return self.lower.denominator == self.step.denominator == 1
+        """Whether all edges are whole numbers within int64."""
+        within = INT64_ENDS[0] <= self.lower and self.upper <= INT64_ENDS[1]
+        return within and self.lower.denominator == self.step.denominator == 1
 
     def edge(self, cell: int) -> Fraction:
         return self.lower + cell * self.step
@@ -125,9 +126,7 @@ class InCells:
                 raise ParameterError(f"step must be given where values are of {kind}: how wide a cell is")
             self._doubles = self.edges.doubles(kind.newbyteorder("="))
         elif not self.edges.whole:
-            raise ParameterError(f"lower and step must be whole numbers where values are of {kind}")
-        elif self.edges.lower < INT64_ENDS[0] or self.edges.upper > INT64_ENDS[1]:
-            raise ParameterError(f"lower and upper must fit int64 where values are of {kind}")
+            raise ParameterError(f"lower, upper and step must be whole numbers within int64 where values are of {kind}")
 
     def __len__(self) -> int:
         return self._array.size
