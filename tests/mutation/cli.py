@@ -50,7 +50,7 @@ MUTANTS = [
            "test_unheard.py -k 'done_whoever_hears and ledger'"),
     Mutant("a new key that nobody hears of is a failure", "dpfast/app/cli/key.py", 'terminal.tell(terminal.printable(said), to="stdout")', "click.echo(terminal.printable(said))",
            "test_unheard.py -k 'done_whoever_hears and key'"),
-    Mutant("the column of quantiles is not sealed", "dpfast/app/cli/quantiles.py", '"--quantile": self.value, "--clamp"', '"--clamp"',
+    Mutant("the column of quantiles is not sealed", "dpfast/app/cli/quantiles.py", '            "--quantile": self.value,\n', "",
            "test_one_noise.py -k 'histogram and quantile'"),
     Mutant("a real column has cells of width 1 unasked", "dpfast/app/cli/quantiles.py", "if rows.real and", "if False and",
            "test_histogram_quantiles.py -k needs_a_step"),
