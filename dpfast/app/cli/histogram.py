@@ -496,6 +496,7 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
     ]
     if "unit" not in asked.given:
         notes = ["Each row is taken for another unit. Whoever released it says so; nothing has checked it."]
+    notes += asked.measure.notes()
     return Facts(
         request.target.name, noisy.num_rows, asked.measure.noisy(first, noisy, about),
         mechanism.guarantee, about,

@@ -278,6 +278,10 @@ class Count:
         jointly = f"; all {self.cells:,} cells jointly within {_within(self.within(USUAL, self.cells))}"
         return [f"noise of a cell: {noise}, {width}{jointly if self.cells > 1 else ''}"]
 
+    def notes(self) -> list[str]:
+        """How to use the numbers, in sentences of a report."""
+        return []
+
     def noisy(self, first: Any, out: Any, about: Mapping[str, Any]) -> list[Noisy]:
         """The columns of a report: their first rows, and the ends of all."""
         half, name = self.half_width or self.within(USUAL), self.COLUMN
@@ -460,7 +464,7 @@ class Mean(Count):
         sums, counts = (
             {"column": name, **each.metadata(), "lower": None, "upper": None} for name, each in self.charged.items()
         )
-        found["releases"] = [sums | {"step": str(self.half_step)}, counts]
+        found["releases"] = [sums | {"step": str(self.half_step), "less": str(self.middle)}, counts]
         return found
 
     def lines(self) -> list[str]:
@@ -470,6 +474,12 @@ class Mean(Count):
             f"sum is of {self.value} less {plain(self.middle)}, and mean is {plain(self.middle)} + sum / count",
             f"noise of a sum: {scale} {approximate(float(noise.sums.scale * self.half_step))}, 95 % within {_within(wide['sum'])}",
             f"noise of a count: {scale} {approximate(noise.counts.scale)}, 95 % within {_within(wide['count'])}",
+        ]
+
+    def notes(self) -> list[str]:
+        middle = plain(self.middle)
+        return [
+            f"The column sum is of {self.value} less {middle}, so that it takes little noise. The mean is {middle} + sum / count."
         ]
 
     def noisy(self, first: Any, out: Any, about: Mapping[str, Any]) -> list[Noisy]:

@@ -53,6 +53,7 @@ DEFINED = {
     "clamp": "public ends to which cells were clamped before the noise",
     "alone": "what one unit can change in cells that it alone has",
     "threshold": "a key is shown from this noisy number",
+    "less": "what is subtracted from each value before it is added up",
     "step": "what a step of a sum is worth; sensitivity and scale are in steps",
     "pre_threshold": "a key needs so many units to be shown",
     "missing": "public number that stands in for missing cells",
@@ -419,15 +420,13 @@ def _intervals(facts: Facts) -> str:
 
 def _bounds(facts: Facts) -> Iterator[str]:
     """What public bounds do to the numbers, by what they are."""
-    for names, of in _alike(facts.noisy, _of("mechanism", "lower", "upper")):
+    for names, of in _alike(facts.noisy, _of("mechanism", "lower", "upper", "less")):
         low, high = of.parameters.get("lower"), of.parameters.get("upper")
         if of.parameters.get("mechanism") == "snapping":
             yield f"<strong>Clamped by snapping.</strong> It clamps {names} to its bound, before and after the noise."
         elif low is None and high is None and not _selected(of) and of.stddev is not None:
-            yield (
-                f"<strong>Not clamped after the noise.</strong> So each number of {names} is right on average. A negative "
-                "number stands for a small one."
-            )
+            small = "" if of.parameters.get("less") else " A negative number stands for a small one."
+            yield f"<strong>Not clamped after the noise.</strong> So each number of {names} is right on average.{small}"
         if low is None and high is None:
             continue
         sides = (("below", low), ("above", high))
