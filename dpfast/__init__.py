@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dpfast import adapters, numba, postprocess, testing
     from dpfast.counts.records.bounded_histogram import EACH_ROW, BoundedHistogram, bounded_histogram
     from dpfast.counts.records.fixed_point import fixed_point_sum
+    from dpfast.counts.records.means import NoisyMeans
     from dpfast.counts.records.partitions import Thresholded, thresholded
     from dpfast.counts.trees.noisy_tree import NoisyTree
     from dpfast.counts.trees.quantiles import quantiles
@@ -86,6 +87,7 @@ __all__ = [
     "NoGuaranteeError",
     "NoiseSource",
     "NoisyMax",
+    "NoisyMeans",
     "NoisyTree",
     "OneSidedGeometric",
     "OtherInputError",
@@ -132,6 +134,7 @@ _LATE = {
     "dpfast.noise.random.random_bytes": "fill_bytes random_bytes",
     "dpfast.counts.records.bounded_histogram": "BoundedHistogram EACH_ROW bounded_histogram",
     "dpfast.counts.records.fixed_point": "fixed_point_sum",
+    "dpfast.counts.records.means": "NoisyMeans",
     "dpfast.counts.records.partitions": "Thresholded thresholded",
     "dpfast.noise.release.key": "Key KeyFile ReleaseKey",
     "dpfast.counts.trees.noisy_tree": "NoisyTree",
@@ -144,7 +147,7 @@ _LATE = {
 _ELSEWHERE = {
     "count": "bounded_histogram",
     "histogram": "bounded_histogram",
-    "mean": "postprocess.mean",
+    "mean": "BoundedHistogram.mean",
     "median": "quantiles(..., [1/2])",
     "quantile": "quantiles",
     "sum": "fixed_point_sum",

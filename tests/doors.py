@@ -97,6 +97,7 @@ GOOD: dict[str, Any] = {
     "RandomizedResponse.release.answers": [0, 1, 1], "RandomizedResponse.two_coin.epsilon": None,
     "RandomizedResponse.two_coin.probability": 0.5, "Sensitivity.keys": "public", "Sensitivity.l1": None, "bounded_histogram.domain": None,
     "bounded_histogram.values": None, "bounded_histogram.granularity": None, "max_contributions": 2,
+    "BoundedHistogram.mean.delta": None, "BoundedHistogram.mean.label": None, "BoundedHistogram.mean.epsilon": 1,
     "BoundedHistogram.select.selection": dpfast.NoisyMax(1, 1),
     "BoundedHistogram.merged.parts": lambda: [bounded(key=dpfast.Key.from_bytes(bytes(range(32))).derive("q"))],
     "clip.lower": 0, "mean.noise": [MECHANISM] * 2, "variance.noise": [MECHANISM] * 3, "sums": [9, 5], "squares": [30, 20],
@@ -164,7 +165,7 @@ NOT_CALLED = {"Thresholded", "adapters", "Geometric", "EACH_ROW"}
 # Excused: methods that mechanisms (ReleaseKey) or NumPy (ChaCha20) call, and what refuses
 # everything; of a result all but its release.
 NOT_FUZZED = {
-    "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index", "NoisyTree",
+    "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index", "NoisyMeans", "NoisyTree",
     "ReleaseKey", "ReleaseKey.bucketer", "ReleaseKey.buckets", "ReleaseKey.chooser", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
     "Key.from_bytes.secret",
 }  # fmt: skip
@@ -194,6 +195,9 @@ def objects(folder: Path) -> dict[str, Any]:
         "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, delta=Fraction(1, 2), create=True),
         "NoiseSource": dpfast.noise_source("laplace", 3),
         "NoisyMax": dpfast.NoisyMax(1, 1),
+        "NoisyMeans": dpfast.bounded_histogram(
+            ["a"], [SECRET], values=[SECRET], lower=0, upper=2 * SECRET, domain=["a"], max_contributions=1
+        ).mean(epsilon=1e-5),
         "NoisyTree": dpfast.tree([SECRET, SECRET + 1, SECRET + 2], branching=2, epsilon=1e-5, sensitivity=CELL),
         "PermuteAndFlip": dpfast.PermuteAndFlip(1, 1),
         "RandomizedResponse": dpfast.RandomizedResponse(1, 2),

@@ -16,6 +16,7 @@ import pytest
 
 from dpfast import _native
 from dpfast.counts.records import fixed_point, partitions
+from dpfast.counts.records.means import MeanNoise
 from dpfast.counts.trees.noisy_tree import NoisyTree
 from dpfast.errors import EntropyError
 from dpfast.evidence.selftest import reference
@@ -781,6 +782,15 @@ def past_the_caches(always: bool) -> None:
 def choice_of(key: Any) -> tuple[tuple[int, int], ...]:
     """The keys of the functions by which a release key chooses partitions and rows."""
     return key.chooser().functions()
+
+
+@contextmanager
+def counts_without_noise() -> Iterator[None]:
+    """Within, intervals of means are as if the counts had no noise."""
+    within = MeanNoise.within
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MeanNoise, "within", lambda *given, **how: (within(*given, **how)[0], 0))
+        yield
 
 
 # ------------------------------------------------------------------ trees

@@ -199,6 +199,8 @@ MORE_OF_TABLES = [
     ["--quantile", "n", "--clamp", "0", "9"], ["--quantile", "n=2", "--clamp", "0", "9"], ["--quantile", "n=0.5"], ["--step", "1"],
     ["--quantile", "n=0.5", "--clamp", "0", "9", "--step", "7"], ["--quantile", "x=0.5", "--clamp", "0", "2**900", "--step", "2**890"],
     ["--sum", "kind", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "0", "2**900"], ["--sum", "x", "--clamp", "9", "0"],
+    ["--mean", "n", "--clamp", "0", "9"], ["--mean", "x", "--clamp", "-1", "1", "--granularity", "1"], ["--mean", "no"],
+    ["--mean", "kind", "--clamp", "0", "9"], ["--mean", "x", "--clamp", "0", "2**900"], ["--mean", "x", "--clamp", "9", "9"],
     ["--lower", "0"], ["--lower", "1e30"], ["--upper", "x"], ["--max-contributions", "3"], ["--max-per-partition", "9" * 30],
     ["--unit-is-row"], ["--strip"], ["--null", "x"], ["--null", ""], ["--unknown"], ["--bins", "n=0,2,9"], ["--bins", "kind=0,1"], ["--bins", "n=1"],
     ["--by", "week(kind)"], ["--by", "month(n, Europe/Oslo)"], ["--by", "day(x, Nowhere)"],

@@ -229,6 +229,33 @@ def unknown(world: World, **changed: Any) -> Noise:
     return {str(key): int(noisy) - 2**60 for key, noisy in zip(found.keys, found.counts, strict=True)}
 
 
+MEAN_KEPT = {"values": [5] * N, "lower": 0, "upper": 7, "max_partitions": 1, "max_per_partition": 1}
+
+
+def meant(world: World, *, values: Any = None, caps: Any = None, **changed: Any) -> Noise:
+    """Means, one row a person: the sums and the counts."""
+    kept = {**MEAN_KEPT, **({} if values is None else {"values": values}), **(caps or {})}
+    counted = dpfast.bounded_histogram(NAMES, PEOPLE, domain=NAMES, key=world.key, **kept)
+    found = counted.mean(**{"epsilon": 2 * EPSILON, **changed}, **world.who_pays())
+    true = [int(2 * each - 7) for each in kept["values"]]
+    noise = {(name, "sum"): s for name, s in zip(NAMES, _plus(found.sums, true), strict=True)}
+    return noise | {(name, "count"): n for name, n in zip(NAMES, _plus(found.counts, [1] * N), strict=True)}
+
+
+MEAN = {
+    "values": private({"values": [6, *FIVES[1:]]}),
+    "caps": sealed(
+        {"caps": {"max_per_partition": 2}},
+        {"caps": {"lower": 1}},
+        {"caps": {"upper": 8}},
+        {"caps": {"max_contributions": 1}},
+    ),
+    "epsilon": sealed({"epsilon": EPSILON}),
+    "delta": sealed({"epsilon": 1, "delta": Fraction(1, 10**6)}),
+    "rho": sealed({"rho": Fraction(1, 10**16), "epsilon": None}),
+}
+
+
 UNKNOWN = {
     "keys": private({"keys": [*NAMES[:-1], "shop x"]}),
     "counts": private({"counts": [2**60 + 1, *[2**60] * (N - 1)]}),
@@ -643,6 +670,33 @@ OF_TREES = {
     "--jointly": free({"--intervals": True, "--jointly": True}),
 }
 MEDIAN = {"--quantile": "one=0.5", "--clamp": (0, 1)}
+
+
+def averaged(world: World, *, columns: Any = None, **options: Any) -> Noise:
+    """`histogram --mean`: the sums."""
+    number = next(_labels)
+    cells = {"person": PEOPLE, "shop": NAMES, "one": [1] * N, "too": [1] * N} if columns is None else columns
+    source, target = written(world.folder / f"{number}.csv", cells), world.folder / f"{number} out.csv"
+    given = {
+        "--by": "shop", "--unit": "person", "--max-partitions": 1, "--max-per-partition": 1, "--domain": "shop=" + ",".join(NAMES),
+        "--mean": "one", "--clamp": (0, 2), "--granularity": 1, "--epsilon": "1/1000000000000000", **options,
+    }  # fmt: skip
+    _run(world, "histogram", source, target, given)
+    found = _columns(target)
+    return {key: int(2 * float(noisy)) for key, noisy in zip(found["shop"], found["sum"], strict=True)}
+
+
+MEAN_COMMAND = {
+    "source": private({"columns": {"person": PEOPLE, "shop": NAMES, "one": [2] * N, "too": [1] * N}}),
+    "--mean": sealed({"--mean": "too"}),
+    "--clamp": sealed({"--clamp": (-1, 3)}),
+    "--granularity": sealed({"--granularity": 0.5}),
+    "--sum": sealed({"--sum": "one", "--mean": None}),
+    "--epsilon": sealed({"--epsilon": "1/2000000000000000"}),
+    "--rho": sealed({"--epsilon": None, "--rho": "1e-17", "--mechanism": "discrete-gaussian"}),
+    "--intervals": free({"--intervals": True}),
+    "--jointly": free({"--intervals": True, "--jointly": True}),
+}
 SUM = {"--sum": "one", "--clamp": (0, 1), "--max-per-partition": None, "--granularity": 1}
 COMMAND = {
     "source": private({"columns": {"person": PEOPLE, "shop": [NAMES[1], *NAMES[1:]]}}),
@@ -660,6 +714,7 @@ COMMAND = {
     "--domain": sealed({"--domain": "shop=" + ",".join(traded(NAMES))}),
     "--threshold": sealed({"--threshold": True, "--domain": None, "--delta": "1e-6"}),
     "--sum": sealed(SUM),
+    "--mean": sealed({**SUM, "--sum": None, "--mean": "one", "--max-per-partition": 1}),
     "--clamp": sealed({**SUM, "--clamp": (-1, 1)}),
     "--granularity": sealed({**SUM, "--granularity": 2, "--clamp": (0, 2)}),
     "--quantile": sealed(MEDIAN),
@@ -695,6 +750,7 @@ DOORS = [
     Door("columns of a frame", chosen, {"columns": private({"columns": ["west", "east"]}, {"columns": ["east", "north"]})}),
     Door("bounded_histogram", counted, HISTOGRAM, (dpfast.bounded_histogram, dpfast.BoundedHistogram.release)),
     Door("array of counts", lambda world, **changed: counted(world, as_array=True, **changed), HISTOGRAM),
+    Door("mean", meant, MEAN, (dpfast.BoundedHistogram.mean,)),
     Door("thresholded", unknown, UNKNOWN, (dpfast.thresholded,)),
     Door("tree", grown, TREE, (dpfast.tree,)),
     Door("quantiles", medians, QUANTILES, (dpfast.quantiles,)),
@@ -708,6 +764,7 @@ DOORS = [
     Door("privatize npy", npy, {"source": private({"values": [6, *FIVES[1:]]})}),
     Door("histogram", tabled, COMMAND),
     Door("histogram --quantile", tabled_medians, OF_TREES),
+    Door("histogram --mean", averaged, MEAN_COMMAND),
     Door("unknown keys of a job", unknown_job, {
         "by": sealed({"by": "other"}),
         "unit": sealed({"unit": "again"}),
@@ -822,6 +879,7 @@ WALKED = {
     "noise/mechanisms/mechanism.py release": "array",
     "counts/records/bounded_histogram.py bounded_histogram": "bounded_histogram",
     "counts/records/bounded_histogram.py chooser_of": "says who chooses rows, and gives no noise",
+    "counts/records/bounded_histogram.py mean": "mean",
     "counts/records/bounded_histogram.py named": "names terms, and gives no noise",
     "counts/records/partitions.py thresholded": "thresholded",
     "counts/records/payment.py of": "says who pays, and gives no noise",

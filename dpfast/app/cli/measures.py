@@ -18,7 +18,6 @@ import numpy as np
 import dpfast
 from dpfast.app.cli.options import LAW_OPTIONS, MECHANISMS, SECURE, dashed, law, near, number, one_way, together
 from dpfast.app.report.facts import Noisy
-from dpfast.counts.records.amounts import Grid
 from dpfast.counts.records.bounded_histogram import CAPS, Bounds, Caps
 from dpfast.counts.records.means import MeanNoise, NoisyMeans
 from dpfast.counts.records.partitions import BUCKETS, withholding
@@ -119,7 +118,7 @@ class Count:
         self.mechanism = self._noise(*self.bounds.checked(summed=bool(ends)))
         self._public_ends()
 
-    def _noise(self, caps: Caps, grid: Grid | None) -> Any:
+    def _noise(self, caps: Caps, grid: Any) -> Any:
         """Raises: click.UsageError, DTypeError, ParameterError."""
         return noise_of(self.given, self.bounds.sensitivity(caps, grid, self.cells))
 
@@ -408,7 +407,7 @@ class Mean(Count):
             )
         return {"lower": low * clamp.step, "upper": high * clamp.step, "granularity": clamp.step}, clamp.step
 
-    def _noise(self, caps: Caps, grid: Grid | None) -> MeanNoise:
+    def _noise(self, caps: Caps, grid: Any) -> MeanNoise:
         self._budget = self._way()
         epsilon, delta, rho = map(self._budget.get, ("epsilon", "delta", "rho"))
         return MeanNoise.of(caps, grid, self.bounds, self.cells, (epsilon, delta, rho))
@@ -485,7 +484,7 @@ class Mean(Count):
     def noisy(self, first: Any, out: Any, about: Mapping[str, Any]) -> list[Noisy]:
         sums = np.array([int(Fraction(cell) / self.half_step) for cell in first["sum"].to_pylist()], np.int64)
         counts = first["count"].to_numpy()
-        found = NoisyMeans(np.arange(counts.size), sums, counts, self.mechanism)
+        found = dpfast.NoisyMeans(np.arange(counts.size), sums, counts, self.mechanism)
         value, low, high = found.interval(self.confidence, cells=self._together)
         jointly, ends = "jointly" in self.given, self.given["clamp"]
         mean = Noisy(
@@ -514,10 +513,10 @@ class Mean(Count):
     def _together(self) -> int:
         return self.cells if self.cells and "jointly" in self.given else 1
 
-    def drawn(self, counted: dpfast.BoundedHistogram, **how: Any) -> NoisyMeans:
+    def drawn(self, counted: dpfast.BoundedHistogram, **how: Any) -> dpfast.NoisyMeans:
         return counted.mean(**self._budget, **how)
 
-    def columns(self, noisy: NoisyMeans) -> dict[str, Any]:
+    def columns(self, noisy: dpfast.NoisyMeans) -> dict[str, Any]:
         found = {"sum": noisy.sums * float(self.half_step), "count": noisy.counts, "mean": noisy.value}
         if "intervals" in self.given:
             _, found["low"], found["high"] = noisy.interval(self.confidence, cells=self._together)

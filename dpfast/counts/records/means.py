@@ -83,6 +83,11 @@ class NoisyMeans:
         self.guarantee = noise.guarantee
 
     @property
+    def noise(self) -> dict[str, CountNoise]:
+        """The mechanisms that `sum` and `count` were released by, on integers."""
+        return self._noise.columns
+
+    @property
     def granularity(self) -> Fraction:
         """What a step of `sums` is worth: half of a step of the values."""
         return self._noise.ends.granularity / 2
