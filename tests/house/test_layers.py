@@ -87,11 +87,7 @@ SEES: dict[str, set[str]] = {
     "evidence/bench/rows.py": PUBLIC | {"evidence/bench", "noise/release/engine.py", "paths.py", "terminal.py"},
     "evidence/bench/sampler.py": PUBLIC | {"evidence", "paths.py", "terminal.py"},  # the tests that there are
     "evidence/statistics.py": {"privacy/exact"},
-<<<<<<< HEAD
-    "app/cli": PUBLIC | {"_native.py", "app", "counts/records/bounded_histogram.py", "counts/records/leaves.py", "counts/records/partitions.py", "counts/records/places.py", "counts/trees", "engines/jobs", "evidence", "noise/kernels", "noise/release/arrays.py",
-=======
-    "app/cli": PUBLIC | {"_native.py", "app", "counts/records/bounded_histogram.py", "counts/records/means.py", "counts/records/partitions.py", "engines/jobs", "evidence", "noise/kernels", "noise/release/arrays.py",
->>>>>>> f2c61f8 (Means in the tables of doors, in small worlds, in intervals, and beside planted defects)
+    "app/cli": PUBLIC | {"_native.py", "app", "counts/records/bounded_histogram.py", "counts/records/leaves.py", "counts/records/means.py", "counts/records/partitions.py", "counts/records/places.py", "counts/trees", "engines/jobs", "evidence", "noise/kernels", "noise/release/arrays.py",
                          "noise/release/engine.py", "noise/release/seal.py", "paths.py", "system.py", "terminal.py"},
     "app/pictures": PUBLIC | {"evidence/audit", "evidence/bench", "paths.py"},
     "app/report": {"errors.py", "privacy", "terminal.py"},

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line; each command has a file of its name.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage or parameters, 130 interrupted. No private value decides
-on 2. A release, ledger or key that is made is done, whether or not anybody hears of it. What only
-prints fails if it cannot.
-"""
+"""The command line; each command has a file of its name, and codes.py what they end with."""
 
 from __future__ import annotations
 
@@ -31,34 +26,31 @@ import dpfast
 from dpfast import terminal
 from dpfast.app.cli.audit import audit
 from dpfast.app.cli.bench import bench
+from dpfast.app.cli.codes import CHARGED, FAILED, INTERRUPTED, WRONG, AfterCharge, code_of
 from dpfast.app.cli.explain import explain
 from dpfast.app.cli.histogram import histogram
 from dpfast.app.cli.info import info
 from dpfast.app.cli.jobs import jobs
 from dpfast.app.cli.key import key
 from dpfast.app.cli.ledger import ledger
+from dpfast.app.cli.look import look
 from dpfast.app.cli.options import InOrder
 from dpfast.app.cli.privatize import privatize, verify
 from dpfast.app.cli.selftest import selftest
-from dpfast.errors import (
-    DataDependentError,
-    DpfastError,
-    DTypeError,
-    ParameterError,
-    UnsupportedError,
-    WeakGuaranteeWarning,
-)
+from dpfast.app.cli.show import show
+from dpfast.errors import DpfastError, WeakGuaranteeWarning
 
 MOMENT = 0.01  # seconds
 UNPRINTED = "cannot write standard output: {}"
-WRONG = ParameterError, DTypeError, UnsupportedError  # wrong usage, whatever the data are
 EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
 
 COMMANDS: dict[click.Command, str] = {
     histogram: "From rows to a table of noisy counts or sums.",
     privatize: "Add noise to columns of a file.",
+    look: "Whether keys are written as in the rows; private.",
     explain: "Say what parameters promise, cost and hide.",
+    show: "Repeat what a released file says of itself.",
     ledger: "Keep a privacy budget in a file.",
     key: "Make a key: its releases can be tried again.",
     verify: "Draw a release again, and compare.",
@@ -97,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(arguments)
     finally:
         lost = terminal.lost()
-    return code if code or lost is None else _failed(UNPRINTED.format(lost.strerror), 1)
+    return code if code or lost is None else _failed(UNPRINTED.format(lost.strerror), FAILED)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -111,27 +103,31 @@ def _run(arguments: Sequence[str] | None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as stopped:
         said = map(str, (stopped.__cause__ or stopped).args)  # click's Abort has none
-        return _failed("; ".join(["interrupted; nothing was written", *said]), 130)
+        return _failed("; ".join(["interrupted; nothing was written", *said]), INTERRUPTED)
+    except AfterCharge as error:
+        return _failed(f"{_words(error.__cause__)}; {error}", CHARGED)
     except DpfastError as error:
-        message = _in_flags(str(error))
+        message = _words(error)
         if list(arguments or sys.argv[1:])[:1] == ["ledger"]:
             message = message.removesuffix("; nothing was released")  # nothing was to be
-        public = isinstance(error, WRONG) and not isinstance(error, DataDependentError)
-        return _failed(message, 2 if public else 1)
+        return _failed(message, code_of(error))
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRAS:
             raise
-        return _failed(f"this needs {missing}: pip install 'dpfast[{EXTRAS[missing]}]'", 2)
+        return _failed(f"this needs {missing}: pip install 'dpfast[{EXTRAS[missing]}]'", WRONG)
     except Exception as error:
-        return _unforeseen(error)
+        return _failed(_words(error), FAILED)
 
 
-def _unforeseen(error: Exception) -> int:
+def _words(error: BaseException | None) -> str:
+    """What went wrong; of what nobody foresaw where, for its message may quote a cell."""
+    if error is None or isinstance(error, DpfastError):
+        return _in_flags(str(error))
     *_, at = frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, OSError) and any(frame.name == "echo" for frame in frames):  # click's
-        return _failed(UNPRINTED.format(error.strerror), 1)
-    return _failed(f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this", 1)
+        return UNPRINTED.format(error.strerror)
+    return f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this"
 
 
 def _stopped(number: int, frame: FrameType | None) -> None:

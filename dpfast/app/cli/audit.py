@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import click
 
 from dpfast import terminal
-from dpfast.app.cli.options import Number, noise_of, noise_options, number, picture_file
+from dpfast.app.cli.options import AS_JSON, Number, noise_of, noise_options, number, picture_file, print_json
 
 EXAMPLES = """\b
 Examples:
@@ -28,7 +27,7 @@ Examples:
 @noise_options
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
 @click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png, .svg or .pdf.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@AS_JSON
 @click.option("--quiet", is_flag=True, help="No progress.")
 def audit(
     target: str,
@@ -66,7 +65,7 @@ def audit(
     found = any(report.found for report in reports)
     if as_json:
         facts = {report.kind: report.as_dict() for report in reports}
-        click.echo(json.dumps({"target": target, "found": found, **facts}, indent=2))
+        print_json({"target": target, "found": found} | facts)
     else:
         click.echo("\n\n".join(report.text() for report in reports))
     if plot and reports[0].compared:

@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from dpfast import terminal
-from dpfast.app.cli.options import Number, dashed, noise_of, noise_options, number
+from dpfast.app.cli.options import Number, dashed, noise_of, noise_options, number, print_json
 from dpfast.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
@@ -107,13 +107,15 @@ def bench(
         draw.latency(report, report.latency, latency)
     if scaling and report.scaling:
         draw.scaling(report, report.scaling, scaling)
-    as_json = json.dumps(report.record(), indent=1) + "\n"
     if json_file and json_file != PLAIN:
         with atomic_write(json_file, found="replace") as file:
-            file.write(as_json.encode())
+            file.write(json.dumps(report.record(), indent=1).encode() + b"\n")
     if markdown:
         write_between_marks(markdown, MARK, report.markdown(report.chosen))
-    click.echo(as_json if json_file == PLAIN else report.table(), nl=False)
+    if json_file == PLAIN:
+        print_json(report.record())
+    else:
+        click.echo(report.table(), nl=False)
     if sampler and found.wrong:
         click.get_current_context().exit(1)
 

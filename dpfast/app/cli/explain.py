@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ import click
 import dpfast
 from dpfast import terminal
 from dpfast.app.cli.options import (
+    AS_JSON,
     CHOICES,
     GAUSSIANS,
     Mechanism,
@@ -27,6 +27,7 @@ from dpfast.app.cli.options import (
     make,
     make_choice,
     picture_file,
+    print_json,
     title,
 )
 from dpfast.errors import ParameterError
@@ -58,7 +59,7 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
     type=click.Choice(["noise", "posterior", "loss", "costs"]),
     help="What --plot draws: the noise; belief before and after; the privacy loss; the costs of up to --releases.  [default: noise]",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@AS_JSON
 def explain(
     cells: int | None, releases: int | None, plot: Path | None, picture: str | None, as_json: bool, **options: Any
 ) -> None:
@@ -87,7 +88,10 @@ def explain(
     explained = Explained(make(given, promises=False), [1, cells] if cells else [1], releases)
     if picture in {"posterior", "loss", "costs"} and not (explained.sure and explained.loss):
         raise ParameterError(f"picture must be noise where nothing, or next to nothing, is promised, got {picture}")
-    click.echo(json.dumps(explained.facts(), indent=2) if as_json else explained.text())
+    if as_json:
+        print_json(explained.facts())
+    else:
+        click.echo(explained.text())
     if plot:
         explained.draw(plot, picture)
 
@@ -97,7 +101,7 @@ def _choice(mechanism: OneAnswer, together: Together | None, as_json: bool) -> N
     said = meaning.promise_in_words(promise, (mechanism.epsilon, Fraction(0)), "exact")
     if as_json:
         of_all = together.facts() if together else {}
-        click.echo(json.dumps({**mechanism.metadata(), **of_all, "meaning": said}, indent=2))
+        print_json({**mechanism.metadata(), **of_all, "meaning": said})
         return
     one_way = (
         "yes: a unit that is added moves all answers one way, so their noise is half as wide as it would be otherwise"

@@ -155,10 +155,10 @@ class Asked(NamedTuple):
         """Raises: click.UsageError, DTypeError, FileError, ParameterError."""
         given = {name: value for name, value in chosen(options).items() if value != ()}
         names: tuple[str, ...] = given.get("by", ())
-        by = _keys(given, names)
+        by = keys_of(given, names)
         _check(given, names, by)
         request.check_payer()
-        listed = _listed(given, by)
+        listed = listed_of(given, by)
         caps = {name: given[name] for name in CAPS if name in given}
         if not by:
             caps["max_partitions"] = 1
@@ -276,7 +276,7 @@ def measure_of(given: Mapping[str, Any]) -> type[Count]:
     return Mean if "mean" in given else Sum if "summed" in given else Count
 
 
-def _keys(given: Mapping[str, Any], names: Sequence[str]) -> tuple[Key, ...]:
+def keys_of(given: Mapping[str, Any], names: Sequence[str]) -> tuple[Key, ...]:
     """What --by and --bins name. Raises: ParameterError."""
     from dpfast.app.tables.keys import Bins, Calendar, Key
 
@@ -334,7 +334,7 @@ def _ruled(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> 
     yield from measure_of(given).ruled(given, by, others)
 
 
-def _listed(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
+def listed_of(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
     """The public keys: Cells, if they are of all columns. Raises: FileError, ParameterError."""
     from dpfast.app.tables.domain import domain_of
     from dpfast.app.tables.gathered import Cells, Listed

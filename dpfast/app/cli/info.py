@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 import dpfast
 from dpfast import terminal
+from dpfast.app.cli.options import AS_JSON, print_json
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@AS_JSON
 def info(as_json: bool) -> None:
     """Print versions, the instruction set in use, usable threads and the state of numba's cache."""
     from dpfast import _native
@@ -34,6 +33,6 @@ def info(as_json: bool) -> None:
         else "kept nowhere, for there is no folder that this user alone may write to: each process compiles those it needs"
     ) + "; the environment variable NUMBA_CACHE_DIR names another folder, which is used if nobody else may write to it"
     if as_json:
-        click.echo(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}, indent=2))
+        print_json({name.replace(" ", "_"): value for name, value in facts.items()})
     else:
         click.echo(terminal.table((name, str(value)) for name, value in facts.items()))

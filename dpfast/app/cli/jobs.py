@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from dpfast import terminal
+from dpfast.app.cli.options import AS_JSON, print_json
 
 EXAMPLES = """\b
 Examples:
@@ -23,14 +22,14 @@ def jobs() -> None:
 
 @jobs.command()
 @click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@AS_JSON
 def show(path: str, as_json: bool) -> None:
     """Show what the stage or the output at PATH is, from its own manifest. Counts are not read."""
     from dpfast.engines.jobs.about import about  # late, for it needs pyarrow
 
     facts = about(path)
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     width = max(map(len, facts))
     for name, value in facts.items():

@@ -9,6 +9,7 @@ import click
 
 import dpfast
 from dpfast import terminal
+from dpfast.app.cli.options import AS_JSON, print_json
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 EXAMPLES = """\b
@@ -34,6 +35,11 @@ def create(file: Path) -> None:
 
 @key.command()
 @click.argument("file", type=FILE)
-def show(file: Path) -> None:
+@AS_JSON
+def show(file: Path, as_json: bool) -> None:
     """Show the id of the key in FILE, which ledgers keep beside a label."""
-    click.echo(dpfast.KeyFile(file).id)
+    found = dpfast.KeyFile(file).id
+    if as_json:
+        print_json({"id": found})
+    else:
+        click.echo(found)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 
 import dpfast
 from dpfast import terminal
-from dpfast.app.cli.options import InOrder, Number, number, picture_file, sharing
+from dpfast.app.cli.options import AS_JSON, InOrder, Number, number, picture_file, print_json, sharing
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -65,7 +64,7 @@ def create(file: Path, **terms: Any) -> None:
 @ledger.command(short_help="Print what was charged, and what is left.")
 @click.argument("file", type=FILE)
 @click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png, .svg or .pdf.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
+@AS_JSON
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
     """Print what was charged, and what is left, after the sums were checked.
 
@@ -77,7 +76,7 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
         facts = {"budget": found.metadata(), "spent": exactly(spent), "left": exactly(left)}
         known = [{name: value for name, value in entry._asdict().items() if value is not None} for entry in history]
         releases = [{n: str(v) if isinstance(v, Fraction) else v for n, v in entry.items()} for entry in known]
-        click.echo(json.dumps({**facts, "releases": releases}, indent=2))
+        print_json({**facts, "releases": releases})
     else:
         sums = f"spent  {amounts(spent, total, up=True)}\nleft   {amounts(left, total)}"
         charges = terminal.table(history.rows(), right=NUMERIC) if history else str(history)
@@ -98,7 +97,7 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
     help="The rho of each release, for a ledger kept in rho (by default what epsilon implies), or of real Gaussian noise.",
 )
 @click.option("--releases", type=click.IntRange(1), metavar="N", help="Instead: what each of N more may spend.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
+@AS_JSON
 def plan(
     file: Path, epsilon: Number | None, delta: Number | None, rho: Number | None, releases: int | None, as_json: bool
 ) -> None:
@@ -121,7 +120,7 @@ def plan(
             after = {name: value - room * each[name] for name, value in left.items()}
             said += f", and then {amounts(after, total)} is left"
     if as_json:
-        click.echo(json.dumps({"left": exactly(left), "releases": room, "each": exactly(each)}, indent=2))
+        print_json({"left": exactly(left), "releases": room, "each": exactly(each)})
     else:
         click.echo(f"{amounts(left, total)} is left\n{said}")
 
@@ -132,7 +131,8 @@ def plan(
 @click.option(
     "--key-file", type=FILE, metavar="KEY", help="A key file under which it was charged: its head tells what is lost."
 )
-def verify(file: Path, shared_with: str | int | None, key_file: Path | None) -> None:
+@AS_JSON
+def verify(file: Path, shared_with: str | int | None, key_file: Path | None, as_json: bool) -> None:
     """Check the whole of FILE: every charge, all sums, every page.
 
     Opening and charging look at a checkpoint and the last charge alone. A charge that was cut off
@@ -142,6 +142,10 @@ def verify(file: Path, shared_with: str | int | None, key_file: Path | None) -> 
     found = dpfast.Ledger(file, shared_with=shared_with)
     charges = found.verify(dpfast.KeyFile(key_file) if key_file else None)
     refused = sum(entry.refused for entry in found.history())
+    if as_json:
+        seen = str(key_file) if key_file else None
+        print_json({"dataset": found.dataset, "charges": charges - refused, "refused": refused, "seen_by": seen})
+        return
     said = f"{charges - refused:,} {'charge' if charges - refused == 1 else 'charges'}"
     said += f" and {refused:,} refused {'attempt' if refused == 1 else 'attempts'}" if refused else ""
     click.echo(f"{found.dataset}: {said}, all as they were written")
@@ -156,7 +160,8 @@ def verify(file: Path, shared_with: str | int | None, key_file: Path | None) -> 
 )
 @click.option("--charge", is_flag=True, help="Charge what is lacking, at most what is left; then the ledger goes on.")
 @sharing
-def restored(file: Path, key_file: Path, charge: bool, shared_with: str | int | None) -> None:
+@AS_JSON
+def restored(file: Path, key_file: Path, charge: bool, shared_with: str | int | None, as_json: bool) -> None:
     """Say what FILE lacks since a copy took its place, or charge it.
 
     The head beside KEY has what was spent when KEY was last used. What was charged without KEY
@@ -164,7 +169,9 @@ def restored(file: Path, key_file: Path, charge: bool, shared_with: str | int | 
     """
     found = dpfast.Ledger(file, shared_with=shared_with)
     lost = found.cost(found.restored(dpfast.KeyFile(key_file), charge=charge))
-    if not any(lost.values()):
+    if as_json:
+        print_json({"dataset": found.dataset, "lost": exactly(lost), "charged": charge and any(lost.values())})
+    elif not any(lost.values()):
         click.echo(f"{found.dataset}: no charge is lost that the head beside {key_file} saw")
     else:
         then = "is charged, as far as the budget goes" if charge else "may be lacking: --charge charges it, and goes on"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -119,6 +120,14 @@ def picture_file(text: str) -> Path:
 def group(text: str) -> str | int:
     """A group's name, or its number."""
     return int(text) if text.isdecimal() else text
+
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="The same as a line of JSON.")
+
+
+def print_json(facts: Mapping[str, Any]) -> None:
+    """One line on standard output: docs/schedulers.md names its members."""
+    click.echo(json.dumps(facts))
 
 
 sharing = click.option(

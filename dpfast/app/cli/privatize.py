@@ -284,6 +284,8 @@ class Release(NamedTuple):
         from dpfast.app.tables.drawn import Sealing, fresh
 
         payer, threads = self.payer, self.request.threads or usable_threads()
+        if payer.ledger is not None and payer.key is None:
+            self._must_fit(payer.ledger)
         if payer.ledger is None or payer.key is None:
             return fresh(self.table, self.cells, self._spend if payer.ledger else None, threads, tried)
         sealing = Sealing(self.table, self.cells, payer, threads, tried)
@@ -295,6 +297,15 @@ class Release(NamedTuple):
             bar.at(done, "sealing")
         self.about["manifest"] = sealing.manifest
         return iter(sealing)
+
+    def _must_fit(self, ledger: dpfast.Ledger) -> None:
+        """Before a cell is read, for whether the budget suffices is public.
+
+        Raises: BudgetExhausted, LedgerError, ParameterError.
+        """
+        asked, left = [ledger.cost(part) for part in self.charges], ledger.cost(ledger.remaining)
+        if any(sum(each[name] for each in asked) > left[name] for name in left):
+            self._spend()  # which refuses it
 
     def _spend(self) -> None:
         cast("dpfast.Ledger", self.payer.ledger).spend(*self.charges, label=self.payer.label)

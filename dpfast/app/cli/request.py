@@ -13,12 +13,13 @@ import click
 
 import dpfast
 from dpfast import terminal
+from dpfast.app.cli.codes import AfterCharge
 from dpfast.app.cli.file_options import METADATA, refuse_inside, refuse_shared, style_of
 from dpfast.app.cli.ledger import amounts
 from dpfast.app.cli.options import Decorator, sharing, together
 from dpfast.app.cli.report import Page, check_report, report_options, reported
 from dpfast.app.report.facts import Balance, Facts
-from dpfast.errors import FileError, ParameterError, UnusableValuesError
+from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerError, ParameterError
 from dpfast.system import must_have_owners
 
 if TYPE_CHECKING:
@@ -177,19 +178,24 @@ class Payer:
 
     @contextmanager
     def stays(self) -> Iterator[None]:
-        """What ends early after the charge says that it stays, and what another try costs."""
+        """What ends early after the charge says that it stays, and what another try costs.
+
+        Raises: AfterCharge.
+        """
         try:
             yield
-        except (FileError, UnusableValuesError, KeyboardInterrupt) as error:
-            if self.ledger is None or self.paid is False:
+        except (Exception, KeyboardInterrupt) as error:
+            if self.ledger is None or self.paid is False or (self.paid is None and _before_a_charge(error)):
                 raise
             path, charged = self.ledger.path, self.paid
             stays = f"the charge in {path} stays" if charged else f"a charge in {path}, if made, stays"
             free = (
                 "--resume writes OUT without a new charge" if charged else "--resume writes OUT for one charge in all"
             )
-            then = "without a key another try is another release" if self.key is None else free
-            raise type(error)("; ".join([*map(str, error.args), f"{stays}: {then}"])) from None
+            said = f"{stays}: {'without a key another try is another release' if self.key is None else free}"
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt("; ".join([*map(str, error.args), said])) from None
+            raise AfterCharge(said) from error
 
     def about(self) -> dict[str, Any]:
         """What travels with OUT."""
@@ -221,3 +227,10 @@ class Payer:
         left = {name: most - spent[name] for name, most in budget.items()}
         shown = self.label if keyed else ""  # without a key a label names IN, which is nobody's business
         return Balance(ledger.dataset, last.number, last.time, charged, spent, left, budget, shown)
+
+
+def _before_a_charge(error: BaseException) -> bool:
+    """Whether a charge that was on its way is what this error refused."""
+    return isinstance(error, (LedgerError, KeyReuseError)) or (
+        isinstance(error, (ParameterError, DTypeError)) and not isinstance(error, DataDependentError)
+    )

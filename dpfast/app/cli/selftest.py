@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import click
 
+from dpfast.app.cli.options import AS_JSON
+
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@AS_JSON
 @click.option("--deep", is_flag=True, help="An hour's worth of draws.")
 @click.option("--quick", is_flag=True, help="As many draws as fit into ten seconds of one quiet core.")
 @click.option(

@@ -143,17 +143,31 @@ class Rows:
         Raises: FileError (a change of the files is said before what else it may have led to),
             UnusableValuesError.
         """
+        for rows, cells in self._read():
+            yield self._whole_rows(rows, cells)
+
+    def batches_of_keys(self) -> Iterator[list[pa.Array]]:
+        """The keys of all rows in batches, a column for each of --by, null where a row has none.
+
+        Raises: as batches.
+        """
+        for _, cells in self._read():
+            yield self._keys_of(cells)
+
+    def _read(self) -> Iterator[tuple[int, dict[tuple[str, bool], pa.Array]]]:
         try:
             with _reading(self.path):
-                for rows, cells in self._of_texts() if self._texts else self._of_tables():
-                    yield self._whole_rows(rows, cells)
+                yield from self._of_texts() if self._texts else self._of_tables()
         except DpfastError:
             self.must_be_the_same()
             raise
 
+    def _keys_of(self, cells: Mapping[tuple[str, bool], pa.Array]) -> list[pa.Array]:
+        return [self._keys(key, kind, cells) for key, kind in zip(self.columns.by, self.kinds, strict=True)]
+
     def _whole_rows(self, rows: int, cells: Mapping[tuple[str, bool], pa.Array]) -> Batch:
         columns = self.columns
-        found = [self._keys(key, kind, cells) for key, kind in zip(columns.by, self.kinds, strict=True)]
+        found = self._keys_of(cells)
         found += [] if columns.unit is None else [cells[columns.unit, False]]
         found += [] if columns.value is None else [cells[columns.value, True]]
         kept = pa.repeat(True, rows)

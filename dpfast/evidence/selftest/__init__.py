@@ -156,7 +156,7 @@ def command(
         facts |= {"expected_seconds_of_draws": round(expected, 3), "false_alarm_rate": FALSE_ALARM}
         facts["finds_scale_off_by"] = laws.least_found(draws)
         facts["checks"] = [result.as_dict() for result in found]
-        sys.stdout.write(json.dumps(facts, indent=2) + "\n")
+        sys.stdout.write(json.dumps(facts) + "\n")
     else:
         sys.stdout.write(f"\n{_verdict(found, planted, seconds, laws.least_found(draws))}\n")
     return 0 if passed else 1

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a record says, as far as it is what a record can say. Nothing of it is believed."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any, NamedTuple, cast
+
+import dpfast
+from dpfast.errors import DpfastError, FileError
+from dpfast.noise.mechanisms import laws
+from dpfast.privacy import meaning
+from dpfast.privacy.formatting import amounts, approximate, plain, rounded
+
+USUAL = Fraction(19, 20)
+NUMBER = re.compile(r"-?[0-9]{1,1200}(/[0-9]{1,1200})?")
+LARGEST = Fraction(2) ** 1000  # of a number that anybody has a use for
+COLUMNS = 10_000
+COSTS = "epsilon", "delta", "rho"
+CAPS = "max_partitions", "max_per_partition", "max_contributions"
+FIGURES = (
+    "epsilon",
+    "delta",
+    "rho",
+    "sensitivity",
+    "bound",
+    "granularity",
+    "step",
+    "threshold",
+    "lower",
+    "upper",
+    "clamp",
+    "missing",
+)
+ALIKE = 1e-6  # what two figures for one scale may differ by
+SHOWN = 100  # letters of a text
+
+
+class _Odd(Exception):  # noqa: N818  what cannot be a record
+    """Why."""
+
+
+class Column(NamedTuple):
+    """A column with noise. entry: the record's. noise: a mechanism of that noise, if it is known.
+
+    step: what a step of its noise is worth.
+    """
+
+    name: str
+    entry: Mapping[str, Any]
+    noise: Any
+    step: Fraction
+
+    def within(self, confidence: Fraction, cells: int = 1) -> Fraction | None:
+        """The half-width of an interval."""
+        return None if self.noise is None else Fraction(self.noise.interval(confidence, cells=cells)) * self.step
+
+    @property
+    def stddev(self) -> float:
+        return float(self.noise.stddev * float(self.step))
+
+    def law(self) -> str:
+        """How its noise is drawn, in a line."""
+        name = str(self.entry["mechanism"]).replace("_", " ")
+        said = [f"{each} {_shown(self.entry[each])}" for each in FIGURES if self.entry.get(each) is not None]
+        wide = [] if self.noise is None else [f"standard deviation {approximate(self.stddev)}"]
+        return ", ".join([name, *said, *wide])
+
+
+class Stated(NamedTuple):
+    """Intervals, as a record states them."""
+
+    confidence: Fraction
+    half_width: Fraction
+    jointly: bool
+
+
+class Said(NamedTuple):
+    """A record that is read. intervals: that it states, of its one column with noise."""
+
+    record: Mapping[str, Any]
+    columns: Sequence[Column]
+    guarantee: dpfast.Guarantee
+    intervals: Stated | None
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], where: str) -> Said:
+        """where: how messages name it. Raises: FileError (it is no record, or says what cannot be)."""
+        try:
+            return cls._of(_of_an_engine(record) if "spends" in record else record)
+        except (LookupError, TypeError, AttributeError, ValueError, OverflowError, DpfastError, _Odd) as error:
+            own = f": {error}" if isinstance(error, (DpfastError, _Odd)) else ""
+            raise FileError(f"the record in {where} is not one of dpfast, or damaged{own[:200]}") from None
+
+    @classmethod
+    def _of(cls, record: Mapping[str, Any]) -> Said:
+        entries = record["releases"]
+        if not isinstance(entries, list) or not 1 <= len(entries) <= COLUMNS:
+            raise _Odd("it names no columns with noise")
+        columns = [_column(entry) for entry in entries]
+        about = {(_text(each.entry["adjacency"]), _text(each.entry["unit"])) for each in columns}
+        if len(about) > 1:
+            raise _Odd("its columns protect different units")
+        ((adjacency, unit),) = about
+        costs = {name: _number(record[f"{name}_total"]) for name in COSTS if f"{name}_total" in record}
+        if not costs.keys() & {"epsilon", "rho"} or not any(costs.values()):
+            raise _Odd("it states no cost")
+        guarantee = dpfast.Guarantee(adjacency=adjacency, unit=unit, **cast("Any", costs))
+        return cls(record, columns, guarantee, _stated(record, columns))
+
+    @property
+    def table(self) -> Mapping[str, Any]:
+        """What a histogram says of its table."""
+        found = self.record.get("histogram")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def selected(self) -> bool:
+        """Whether rows are shown where their noisy number is high."""
+        return any(each.entry.get("threshold") is not None for each in self.columns)
+
+    @property
+    def each_row(self) -> bool:
+        return "unit_is" in self.table
+
+    def cost(self) -> str:
+        spent = {name: _number(self.record[f"{name}_total"]) for name in COSTS if f"{name}_total" in self.record}
+        return f"{amounts(spent, up=True)} per {self.guarantee.unit}, {self.guarantee.adjacency}"
+
+    def about(self) -> Iterator[tuple[str, str]]:
+        """What it says of the release, by names."""
+        table, record = self.table, self.record
+        yield "cost", self.cost()
+        if self.each_row:
+            yield "unit", "each row is another unit, as whoever released it says: nothing checked that"
+        if table.get("by"):
+            yield "keys", _shown(table["by"])
+        caps = [f"{name.replace('_', '-')} {_shown(table[name])}" for name in CAPS if name in table]
+        if caps and not self.each_row:
+            yield "one unit counts", f"with {', '.join(caps)}; what it has beyond was left out"
+        if self.selected:
+            yield "rows", "the keys whose noisy number reached the threshold"
+        elif "cells" in table:
+            yield "rows", f"all {_shown(table['cells'])} combinations of the keys, listed beforehand"
+        known = {"by", "unit", "unit_is", "cells", *CAPS}
+        yield from ((name, _shown(value)) for name, value in table.items() if name not in known)
+        if not all(each.entry.get("secure") is True for each in self.columns):
+            yield (
+                "WARNING",
+                "this noise came from a fixed key for tests, or nothing says that it did not: it protects nobody",
+            )
+        for name, value in record.items():
+            if name not in {"releases", "histogram", "secure_means", *(f"{each}_total" for each in COSTS)}:
+                yield name, _shown(_readable(name, value))
+        if made := dict.fromkeys(_shown(each.entry["dpfast"]) for each in self.columns if "dpfast" in each.entry):
+            yield "made by", f"dpfast {', '.join(made)}"
+
+    def meaning(self) -> str:
+        def delta_of(epsilon: Fraction) -> float:
+            return float(self.guarantee.delta_at(epsilon))
+
+        return meaning.promise_in_words(self.guarantee, meaning.example(self.guarantee, delta_of), "an upper bound")
+
+
+def width(value: Fraction | None) -> str:
+    """A half-width as people read it, rounded up."""
+    if value is None:
+        return "not said"
+    return f"±{value.numerator:,}" if value.denominator == 1 else f"±{rounded(value, up=True)}"
+
+
+def _readable(name: str, value: Any) -> Any:
+    """The part of what is long that people read; --json has all of it."""
+    with suppress(LookupError, TypeError, AttributeError, _Odd):
+        if name == "intervals":
+            return f"{100 * float(_number(value['confidence'])):g} % of {value['of']}, {width(_number(value['half_width']))}"
+        if name == "ledger":
+            budget = {each: _number(value[each]) for each in COSTS if each in value}
+            return f"{value['dataset']}, of {amounts(budget, up=False)} in all per {value['unit']}"
+        if name == "manifest":
+            return f"drawn under a key, label {value['label']}"
+    return value
+
+
+def _of_an_engine(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of an engine's output, as a record."""
+    spends, release = facts["spends"], facts["release"]
+    totals = {f"{name}_total": spends[name] for name in ("epsilon", "delta") if name in spends}
+    if (rho := spends.get("rho_spent", spends.get("rho"))) is not None:
+        totals["rho_total"] = rho
+    own = {"column": facts["number"], **spends, "dpfast": facts["dpfast"], "threshold": facts["threshold"]}
+    table = {"by": facts["keys"], **{name: release["terms"][name] for name in CAPS if name in release["terms"]}}
+    if facts["threshold"] is None:
+        table["cells"] = math.prod(release["size"])
+    files = facts["files"]
+    found = {
+        **totals,
+        "histogram": table,
+        "releases": [own | ({} if facts["granularity"] in (None, "1") else {"step": facts["granularity"]})],
+        "label": release["label"],
+    }
+    return {**found, "files": len(files), "rows_in_them": sum(int(each["rows"]) for each in files)}
+
+
+def _stated(record: Mapping[str, Any], columns: Sequence[Column]) -> Stated | None:
+    """Those of a table with one column; None if they are of another kind."""
+    found = record.get("intervals")
+    if not isinstance(found, Mapping) or len(columns) > 1 or not {"confidence", "half_width"} <= found.keys():
+        return None
+    stated = Stated(_number(found["confidence"]), _number(found["half_width"]), found.get("of") == "all cells jointly")
+    if not 0 < stated.confidence < 1 or stated.half_width < 0:
+        raise _Odd("its intervals cannot be")
+    return stated
+
+
+def _column(entry: Mapping[str, Any]) -> Column:
+    step = _number(entry["step"]) if entry.get("step") is not None else Fraction(1)
+    noise = _noise(entry)
+    for name in ("epsilon", "delta", "rho", "sigma_squared", "sensitivity", "step"):
+        if entry.get(name) is not None and _number(entry[name]) < 0:
+            raise _Odd(f"{name} is negative")
+    if noise is not None and "scale" in entry and not math.isclose(noise.scale, entry["scale"], rel_tol=ALIKE):
+        raise _Odd("its scale is not that of its noise")
+    return Column(_text(entry.get("column", "")), {**entry, "mechanism": _text(entry["mechanism"])}, noise, step)
+
+
+def _noise(entry: Mapping[str, Any]) -> Any:
+    """The mechanism whose noise this is; None of one that is not known here."""
+    name = entry["mechanism"]
+    if "sigma_squared" in entry:
+        kind: Any = dpfast.Gaussian if name == "gaussian" else dpfast.DiscreteGaussian
+        how = {"granularity": _number(entry["granularity"])} if name == "gaussian" else {}
+        return kind(sigma_squared=_number(entry["sigma_squared"]), **how)
+    known = {each: law for each, law in laws.LAWS.items() if hasattr(law, "INTEGERS")}
+    kind = dpfast.DiscreteLaplace if name == "thresholded" else known.get(str(name))
+    if kind is None or "epsilon" not in entry or "sensitivity" not in entry:
+        return None
+    how = {each: _number(entry[each]) for each in ("granularity", "bound") if each in entry and name != "thresholded"}
+    if name == "snapping":
+        how.pop("granularity", None)
+    return kind(_number(entry["epsilon"]), _number(entry["sensitivity"]), **how)
+
+
+def _number(value: object) -> Fraction:
+    """An exact number. Raises: _Odd."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise _Odd("a figure is no number")
+    if isinstance(value, str) and not NUMBER.fullmatch(value):
+        raise _Odd("a figure is no number")
+    with suppress(ZeroDivisionError):
+        if abs(found := Fraction(value)) <= LARGEST:
+            return found
+    raise _Odd("a figure is beyond reason")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _shown(value: object) -> str:
+    """Any part of the record, cut."""
+    if isinstance(value, Mapping):
+        said = ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    elif isinstance(value, list):
+        said = ", ".join(map(_shown, value[:SHOWN]))
+    elif isinstance(value, str) and NUMBER.fullmatch(value) and "/" in value:
+        said = plain(_number(value))
+    else:
+        said = str(value)
+    return f"{said[: SHOWN - 1]}…" if len(said) > SHOWN else said

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast show`: what a released file says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from dpfast import terminal
+from dpfast.app.cli.file_options import same, style_of, text_options
+from dpfast.app.cli.options import AS_JSON, print_json
+from dpfast.app.cli.said import USUAL, Column, Said, width
+from dpfast.app.report.facts import LABELS, ROWS, Facts, Noisy
+from dpfast.app.report.page import page
+from dpfast.errors import FileError, ParameterError
+from dpfast.paths import atomic_write, check
+
+if TYPE_CHECKING:
+    from dpfast.app.tables.first_rows import FirstRows
+    from dpfast.app.tables.text_format import TextFormat
+
+REPEATED = "is repeated here and proves nothing; --verify draws a release under a key again, for who holds the rows"
+NOT_CHECKED = (
+    "The page repeats what the file says of itself. Nothing here was checked, and anybody can write such a file."
+)
+ENDS = "low", "high"  # columns of intervals
+CELLS = 1 << 26  # of a table
+EXAMPLES = """\b
+Examples:
+  dpfast show noisy.csv
+  dpfast show noisy.parquet --report noisy.html
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.option(
+    "--report", "report_file", type=click.Path(path_type=Path), metavar="HTML", help="Also write the page about it."
+)
+@text_options
+@AS_JSON
+def show(out: Path, report_file: Path | None, as_json: bool, **options: Any) -> None:
+    """Repeat what OUT says of itself: its cost, its noise, how wide that is, and whom it protects.
+
+    OUT is a file of dpfast privatize or histogram, the folder of an engine's release, or a record
+    by itself, such as OUT.json. The record is repeated, and proves nothing: anybody could have
+    written it.
+    """
+    from dpfast.app.tables.record import record_of
+
+    if report_file is not None:
+        if report_file.suffix.lower() != ".html":
+            raise ParameterError(f"--report must be a .html file, got {report_file}")
+        if any(same(report_file, other) for other in (out, Path(f"{out}.json"))):
+            raise ParameterError(f"--report must be a file of its own, got {report_file}")
+        check(report_file, recorded=False, found="refuse")
+    style, form = style_of(options), options.pop("form")
+    said = Said.of(record_of(out), str(out))
+    if report_file is not None:
+        made = page(_page(said, out, style, form)).encode()
+        with atomic_write(report_file, found="refuse") as file:
+            file.write(made)
+    if as_json:
+        print_json(_facts(said, out))
+    else:
+        click.echo("\n\n".join(_text(said, out)))
+
+
+def _text(said: Said, out: Path) -> Iterator[str]:
+    yield terminal.paragraph(f"What {terminal.printable(out.name)} says of itself {REPEATED}.")
+    yield terminal.table(said.about(), indent=2)
+    head = ["column", "noise", "95 % within"]
+    cells = _cells(said)
+    head += [f"all {cells:,} cells within"] if cells > 1 else []
+    rows = [[each.name, each.law(), *_widths(each, cells)] for each in said.columns]
+    yield terminal.table([head, *rows], indent=2)
+    yield terminal.paragraph(terminal.printable(f"Meaning: {said.meaning()}"))
+
+
+def _widths(column: Column, cells: int) -> list[str]:
+    return [width(column.within(USUAL, each)) for each in ([1, cells] if cells > 1 else [1])]
+
+
+def _cells(said: Said) -> int:
+    """How many cells it says that a column has; 1 if it does not."""
+    cells = said.table.get("cells")
+    known = isinstance(cells, int) and not isinstance(cells, bool) and 1 <= cells <= CELLS
+    return cells if known and not said.selected else 1  # type: ignore[return-value]
+
+
+def _facts(said: Said, out: Path) -> dict[str, Any]:
+    def each(column: Column) -> dict[str, Any]:
+        within = column.within(USUAL)
+        known = {} if within is None else {"stddev": column.stddev, "half_width_95": str(within)}
+        return {"column": column.name, "mechanism": column.entry["mechanism"], **known}
+
+    of = said.guarantee
+    costs = {name: said.record.get(f"{name}_total") for name in ("epsilon", "delta", "rho")}
+    return {
+        "file": out.name, "verified": False, "cost": {name: str(value) for name, value in costs.items() if value is not None},
+        "unit": of.unit, "adjacency": of.adjacency, "each_row_a_unit": said.each_row, "selected_by_threshold": said.selected,
+        "columns": [each(column) for column in said.columns], "meaning": said.meaning(), "record": said.record,
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------ the page
+
+
+def _page(said: Said, out: Path, style: TextFormat, form: str | None) -> Facts:
+    """Raises: FileError, ParameterError (the record does not say what a page shows)."""
+    if out.is_dir() or out.suffix.lower() == ".json":
+        raise ParameterError(f"--report must be left out: it shows the rows of a file, and {out} is none")
+    shown = [each for each in said.columns if each.noise is not None]
+    if not shown:
+        raise ParameterError("--report must be left out: the record does not say how wide this noise is")
+    counts = [each for each in shown if each.noise.INTEGERS and each.step == 1]
+    seen = {each.name: each for each in (*counts, *(other for other in shown if other not in counts))}
+    if len(seen) < len(shown):
+        raise FileError(f"the record in {out} is damaged: it names a column twice")
+    noisy: list[Noisy] = []
+    first: FirstRows | None = None
+    for columns, real in ((counts, False), ([each for each in shown if each not in counts], True)):
+        if columns:
+            chosen, first = _first_rows(out, [each.name for each in columns], style, form, real=real)
+            by_name = zip(chosen, first.cells, first.ranges, strict=True)
+            noisy += [_noisy(said, seen[name], cells, ends, first.rows) for name, cells, ends in by_name]
+    first = cast("FirstRows", first)  # there are columns of one kind at least
+    hidden = {*seen, *(ENDS if "intervals" in said.record else ())}
+    notes = ["Each row is taken for another unit. Whoever released it says so; nothing has checked it."]
+    return Facts(
+        out.name, first.rows, noisy, said.guarantee, said.record, labels=[each for each in first.labels if each[0] not in hidden],
+        index=first.index, unshown=[name for name in first.unshown if name not in hidden], rows_are=NOT_CHECKED,
+        title=f"What {out.name} says of itself", notes=[NOT_CHECKED, *(notes if said.each_row else [])],
+    )  # fmt: skip
+
+
+def _first_rows(
+    out: Path, columns: list[str], style: TextFormat, form: str | None, *, real: bool
+) -> tuple[list[str], FirstRows]:
+    """The noisy columns in OUT's order, and the begin of its rows. real: whether they are no counts."""
+    from dpfast.app.tables.files import open_source
+    from dpfast.app.tables.first_rows import FirstRows
+
+    table = open_source(out, columns, real=real, style=style, form=form)
+    found = FirstRows(table, ROWS, LABELS + len(ENDS))
+    for piece in table.pieces():
+        found.add(piece, piece.counts)
+    return table.chosen, found
+
+
+def _noisy(said: Said, column: Column, cells: list[Any], span: Any, rows: int) -> Noisy:
+    """A column with the intervals that its record states, or else those of its noise."""
+    confidence, half, jointly = said.intervals or (USUAL, column.within(USUAL) or Fraction(0), False)
+    whole = column.noise.INTEGERS and column.step == 1
+    way = int(half) if whole else float(half)
+    values = [cell.item() for cell in cells]
+    least, most = span or (None, None)
+    widths = {"one cell": width(column.within(USUAL))}
+    if rows > 1:
+        widths[f"all {rows:,} cells at once"] = width(column.within(USUAL, rows))
+    return Noisy(
+        column.name, "counts" if whole else "values", values, [cell - way for cell in values], [cell + way for cell in values],
+        column.stddev, column.entry, confidence, jointly, widths, least, most,
+    )  # fmt: skip
