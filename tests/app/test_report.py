@@ -552,7 +552,7 @@ def test_what_is_refused_leaves_the_old_page_beside_the_old_out(tmp_path, ledger
     table(tmp_path)
     assert release(tmp_path, "--ledger", str(ledger)) == 0
     before = [(tmp_path / name).read_bytes() for name in ("out.csv", "out.csv.json", "out.html")]
-    assert release(tmp_path, "--ledger", str(ledger), "--force", "--epsilon", "4.5") == 1
+    assert release(tmp_path, "--ledger", str(ledger), "--force", "--epsilon", "4.5") == 3
     assert [(tmp_path / name).read_bytes() for name in ("out.csv", "out.csv.json", "out.html")] == before
 
 

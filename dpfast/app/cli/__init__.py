@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 try:
     import click
@@ -26,7 +26,7 @@ import dpfast
 from dpfast import terminal
 from dpfast.app.cli.audit import audit
 from dpfast.app.cli.bench import bench
-from dpfast.app.cli.codes import CHARGED, FAILED, INTERRUPTED, WRONG, AfterCharge, code_of
+from dpfast.app.cli.codes import FAILED, INTERRUPTED, WRONG, AfterCharge, code_of
 from dpfast.app.cli.explain import explain
 from dpfast.app.cli.histogram import histogram
 from dpfast.app.cli.info import info
@@ -104,8 +104,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt) as stopped:
         said = map(str, (stopped.__cause__ or stopped).args)  # click's Abort has none
         return _failed("; ".join(["interrupted; nothing was written", *said]), INTERRUPTED)
-    except AfterCharge as error:
-        return _failed(f"{_words(error.__cause__)}; {error}", CHARGED)
     except DpfastError as error:
         message = _words(error)
         if list(arguments or sys.argv[1:])[:1] == ["ledger"]:
@@ -120,9 +118,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _failed(_words(error), FAILED)
 
 
-def _words(error: BaseException | None) -> str:
+def _words(error: BaseException) -> str:
     """What went wrong; of what nobody foresaw where, for its message may quote a cell."""
-    if error is None or isinstance(error, DpfastError):
+    if isinstance(error, AfterCharge):
+        return f"{_words(cast('BaseException', error.__cause__))}; {error}"
+    if isinstance(error, DpfastError):
         return _in_flags(str(error))
     *_, at = frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, OSError) and any(frame.name == "echo" for frame in frames):  # click's

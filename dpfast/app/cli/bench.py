@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from dpfast import terminal
-from dpfast.app.cli.options import Number, dashed, noise_of, noise_options, number, print_json
+from dpfast.app.cli.options import Number, dashed, noise_of, noise_options, number
 from dpfast.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
@@ -112,10 +112,7 @@ def bench(
             file.write(json.dumps(report.record(), indent=1).encode() + b"\n")
     if markdown:
         write_between_marks(markdown, MARK, report.markdown(report.chosen))
-    if json_file == PLAIN:
-        print_json(report.record())
-    else:
-        click.echo(report.table(), nl=False)
+    click.echo(json.dumps(report.record()) + "\n" if json_file == PLAIN else report.table(), nl=False)
     if sampler and found.wrong:
         click.get_current_context().exit(1)
 

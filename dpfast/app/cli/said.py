@@ -29,7 +29,6 @@ FIGURES = (
     "sensitivity",
     "bound",
     "granularity",
-    "step",
     "threshold",
     "lower",
     "upper",
@@ -67,6 +66,9 @@ class Column(NamedTuple):
         """How its noise is drawn, in a line."""
         name = str(self.entry["mechanism"]).replace("_", " ")
         said = [f"{each} {_shown(self.entry[each])}" for each in FIGURES if self.entry.get(each) is not None]
+        said += [f"in steps of {_shown(self.entry['step'])}"] if self.step != 1 else []
+        if isinstance(levels := self.entry.get("levels"), list):
+            said.append(f"{len(levels)} levels")
         wide = [] if self.noise is None else [f"standard deviation {approximate(self.stddev)}"]
         return ", ".join([name, *said, *wide])
 
@@ -133,8 +135,18 @@ class Said(NamedTuple):
 
     def about(self) -> Iterator[tuple[str, str]]:
         """What it says of the release, by names."""
-        table, record = self.table, self.record
         yield "cost", self.cost()
+        yield from self._of_table()
+        if not all(_is_secure(each.entry) for each in self.columns):
+            said = "this noise came from a fixed key for tests, or nothing says that it did not: it protects nobody"
+            yield "WARNING", said
+        known = {"releases", "histogram", "secure_means", *(f"{name}_total" for name in COSTS)}
+        yield from _others(self.record, known)
+        if made := dict.fromkeys(_shown(each.entry["dpfast"]) for each in self.columns if "dpfast" in each.entry):
+            yield "made by", f"dpfast {_shown([*made])}"
+
+    def _of_table(self) -> Iterator[tuple[str, str]]:
+        table = self.table
         if self.each_row:
             yield "unit", "each row is another unit, as whoever released it says: nothing checked that"
         if table.get("by"):
@@ -144,20 +156,11 @@ class Said(NamedTuple):
             yield "one unit counts", f"with {', '.join(caps)}; what it has beyond was left out"
         if self.selected:
             yield "rows", "the keys whose noisy number reached the threshold"
+        elif table.get("cells") == 1 and not table.get("by"):
+            yield "rows", "one, the total"
         elif "cells" in table:
             yield "rows", f"all {_shown(table['cells'])} combinations of the keys, listed beforehand"
-        known = {"by", "unit", "unit_is", "cells", *CAPS}
-        yield from ((name, _shown(value)) for name, value in table.items() if name not in known)
-        if not all(each.entry.get("secure") is True for each in self.columns):
-            yield (
-                "WARNING",
-                "this noise came from a fixed key for tests, or nothing says that it did not: it protects nobody",
-            )
-        for name, value in record.items():
-            if name not in {"releases", "histogram", "secure_means", *(f"{each}_total" for each in COSTS)}:
-                yield name, _shown(_readable(name, value))
-        if made := dict.fromkeys(_shown(each.entry["dpfast"]) for each in self.columns if "dpfast" in each.entry):
-            yield "made by", f"dpfast {', '.join(made)}"
+        yield from _others(table, {"by", "unit", "unit_is", "cells", *CAPS})
 
     def meaning(self) -> str:
         def delta_of(epsilon: Fraction) -> float:
@@ -173,11 +176,32 @@ def width(value: Fraction | None) -> str:
     return f"±{value.numerator:,}" if value.denominator == 1 else f"±{rounded(value, up=True)}"
 
 
+def _is_secure(part: Any) -> bool:
+    """Whether it, or parts of it, say that their noise came from a secret key, and none that it did not."""
+    if not isinstance(part, Mapping):
+        return False
+    if "secure" in part:
+        return part["secure"] is True
+    levels = part.get("levels")
+    return isinstance(levels, list) and bool(levels) and all(map(_is_secure, levels))
+
+
+def _others(part: Mapping[str, Any], known: set[str]) -> Iterator[tuple[str, str]]:
+    """What is said beside what is known, by releases of other kinds too; not more than people read."""
+    others = [name for name in part if name not in known]
+    yield from ((_shown(name), _shown(_readable(name, part[name]))) for name in others[:SHOWN])
+    if len(others) > SHOWN:
+        yield "and", f"{len(others) - SHOWN:,} more, which --json has"
+
+
 def _readable(name: str, value: Any) -> Any:
     """The part of what is long that people read; --json has all of it."""
     with suppress(LookupError, TypeError, AttributeError, _Odd):
         if name == "intervals":
-            return f"{100 * float(_number(value['confidence'])):g} % of {value['of']}, {width(_number(value['half_width']))}"
+            half = value.get("half_width", {})
+            each = half.items() if isinstance(half, Mapping) else [("", half)]
+            ends = [f"{column} {width(_number(part))}".strip() for column, part in each]
+            return ", ".join([f"{100 * float(_number(value['confidence'])):g} % of {value['of']}", *ends])
         if name == "ledger":
             budget = {each: _number(value[each]) for each in COSTS if each in value}
             return f"{value['dataset']}, of {amounts(budget, up=False)} in all per {value['unit']}"
@@ -209,7 +233,8 @@ def _of_an_engine(facts: Mapping[str, Any]) -> dict[str, Any]:
 def _stated(record: Mapping[str, Any], columns: Sequence[Column]) -> Stated | None:
     """Those of a table with one column; None if they are of another kind."""
     found = record.get("intervals")
-    if not isinstance(found, Mapping) or len(columns) > 1 or not {"confidence", "half_width"} <= found.keys():
+    alone = len(columns) == 1 and columns[0].noise is not None
+    if not isinstance(found, Mapping) or not alone or not {"confidence", "half_width"} <= found.keys():
         return None
     stated = Stated(_number(found["confidence"]), _number(found["half_width"]), found.get("of") == "all cells jointly")
     if not 0 < stated.confidence < 1 or stated.half_width < 0:

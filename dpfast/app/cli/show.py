@@ -27,7 +27,6 @@ REPEATED = "is repeated here and proves nothing; --verify draws a release under 
 NOT_CHECKED = (
     "The page repeats what the file says of itself. Nothing here was checked, and anybody can write such a file."
 )
-ENDS = "low", "high"  # columns of intervals
 CELLS = 1 << 26  # of a table
 EXAMPLES = """\b
 Examples:
@@ -129,12 +128,18 @@ def _page(said: Said, out: Path, style: TextFormat, form: str | None) -> Facts:
             by_name = zip(chosen, first.cells, first.ranges, strict=True)
             noisy += [_noisy(said, seen[name], cells, ends, first.rows) for name, cells, ends in by_name]
     first = cast("FirstRows", first)  # there are columns of one kind at least
-    hidden = {*seen, *(ENDS if "intervals" in said.record else ())}
-    notes = ["Each row is taken for another unit. Whoever released it says so; nothing has checked it."]
+    by = said.table.get("by") if said.table else None  # of a histogram other columns are computed from the noisy ones
+    named = {str(name) for name in by} if isinstance(by, list) else None
+    kept = [each for each in first.labels if each[0] not in seen and (named is None or each[0] in named)]
+    computed = [name for name, _ in first.labels if named is not None and name not in {*named, *seen}]
+    notes = [NOT_CHECKED]
+    if said.each_row:
+        notes.append("Each row is taken for another unit. Whoever released it says so; nothing has checked it.")
+    if computed:
+        notes.append("The file also has columns that were computed from the noisy ones.")
     return Facts(
-        out.name, first.rows, noisy, said.guarantee, said.record, labels=[each for each in first.labels if each[0] not in hidden],
-        index=first.index, unshown=[name for name in first.unshown if name not in hidden], rows_are=NOT_CHECKED,
-        title=f"What {out.name} says of itself", notes=[NOT_CHECKED, *(notes if said.each_row else [])],
+        out.name, first.rows, noisy, said.guarantee, said.record, labels=kept, index=first.index,
+        unshown=first.unshown if named is None else (), rows_are=NOT_CHECKED, title=f"What {out.name} says of itself", notes=notes,
     )  # fmt: skip
 
 
@@ -142,11 +147,13 @@ def _first_rows(
     out: Path, columns: list[str], style: TextFormat, form: str | None, *, real: bool
 ) -> tuple[list[str], FirstRows]:
     """The noisy columns in OUT's order, and the begin of its rows. real: whether they are no counts."""
-    from dpfast.app.tables.files import open_source
+    from dpfast.app.tables.files import ARRAYS, open_source
     from dpfast.app.tables.first_rows import FirstRows
+    from dpfast.app.tables.streams import form as form_of
 
-    table = open_source(out, columns, real=real, style=style, form=form)
-    found = FirstRows(table, ROWS, LABELS + len(ENDS))
+    arrays = form_of(out, form).format in ARRAYS
+    table = open_source(out, [] if arrays else columns, real=real, style=style, form=form)
+    found = FirstRows(table, ROWS, LABELS)
     for piece in table.pieces():
         found.add(piece, piece.counts)
     return table.chosen, found

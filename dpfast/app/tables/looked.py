@@ -49,12 +49,11 @@ class Column:
         self._rows = self._outside = 0
 
     def add(self, cells: pa.Array) -> None:
-        inside = pc.is_in(cells, value_set=self._listed)
         self._rows += len(cells)
-        self._outside += len(cells) - (pc.sum(inside).as_py() or 0)
-        others = pc.unique(cells.filter(pc.invert(inside))).drop_null()
+        self._outside += len(cells) - (pc.sum(pc.is_in(cells, value_set=self._listed)).as_py() or 0)
+        known = pc.unique(cells).drop_null()
         for way in self._matched:
-            self._matched[way] |= _there(self._listed, others if way else cells, way)
+            self._matched[way] |= _there(self._listed, known, way)
 
     def found(self) -> Found:
         matched = self._matched[()]

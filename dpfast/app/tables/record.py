@@ -11,11 +11,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from dpfast.app.tables.arrow_reader import ArrowFile
-from dpfast.app.tables.readers import CLOSING, DEEPEST, OPENING
+from dpfast.app.tables.readers import DEEPEST
 from dpfast.app.tables.source import reading
 from dpfast.app.tables.streams import PIPE, form
 from dpfast.errors import FileError, ParameterError
@@ -75,15 +74,18 @@ def _parsed(text: bytes, path: Path) -> dict[str, Any]:
         found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_real)
     except (ValueError, RecursionError):  # whose messages quote it
         raise FileError(f"the record in {path} is damaged: it is not whole JSON, with each name once") from None
-    if not isinstance(found, dict) or _depth(text) > DEEPEST:
+    if not isinstance(found, dict) or _depth(found) > DEEPEST:
         raise FileError(f"the record in {path} is damaged: it is no JSON object of a record's depth")
     return found
 
 
-def _depth(text: bytes) -> int:
-    """Of its brackets at most, those in texts among them."""
-    marks = np.frombuffer(text, np.uint8)
-    return int((np.isin(marks, OPENING).astype(np.int32) - np.isin(marks, CLOSING)).cumsum().max(initial=0))
+def _depth(found: Any) -> int:
+    """How many objects and lists lie within each other."""
+    depth, level = 0, [found]
+    while level := [each for each in level if isinstance(each, (dict, list))]:
+        depth += 1
+        level = [each for outer in level for each in (outer.values() if isinstance(outer, dict) else outer)]
+    return depth
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
