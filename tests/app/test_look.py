@@ -143,6 +143,12 @@ def test_what_is_not_told_changes_no_letter(capsys) -> None:
     assert not any(name in str(said) for name in HIDDEN)
 
 
+@pytest.mark.parametrize(("others", "outside"), [(0, "none"), (1, "below 1 %"), (9, "below 1 %"), (10, "more")])
+def test_one_per_cent_is_more(capsys, others: int, outside: str) -> None:
+    Path("rows.csv").write_text("gender,n\n" + "a,1\n" * (1000 - others) + "b,1\n" * others)
+    assert told(capsys, *WORDS, "--domain", "a,c")["gender"][1] == outside
+
+
 def test_bins_weeks_numbers_and_missing_keys(capsys) -> None:
     store(
         pa.table({"age": [3, 40, None], "day": ["2026-11-30", "2026-12-07", ""], "n": [1, 2, 3], "b": [True] * 3}),

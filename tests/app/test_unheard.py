@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import re
 import subprocess
@@ -35,7 +36,14 @@ DEEDS = {
     "ledger copy": (["ledger", "copy", "budget.db", "new.db"], "new.db"),
     "key create": (["key", "create", "new.key"], "new.key"),
 }  # fmt: skip
-PRINTS = [["info"], ["--version"], ["ledger", "show", "budget.db"], ["explain", "--epsilon", "1", "--sensitivity", "1"]]
+PRINTS = [
+    ["info"], ["--version"], ["ledger", "show", "budget.db"], ["explain", "--epsilon", "1", "--sensitivity", "1"], ["show", "noisy.csv.json"],
+    ["look", "in.csv", "--by", "n", "--domain", "1,2", "--private"],
+]  # fmt: skip
+RECORD = {
+    "epsilon_total": "1",
+    "releases": [{"column": "n", "mechanism": "discrete_laplace", "epsilon": "1", "sensitivity": "1", "adjacency": "add-remove", "unit": "person"}],
+}  # fmt: skip
 Hearing = Callable[[str], None]
 
 
@@ -75,6 +83,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("in.csv").write_text("n,person\n1,1\n2,2\n")
     dpfast.Ledger("budget.db", 9, create=True)
     dpfast.KeyFile.create("visits.key")
+    Path("noisy.csv.json").write_text(json.dumps(RECORD))
 
 
 def code(*arguments: str) -> int:

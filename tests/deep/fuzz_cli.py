@@ -113,7 +113,11 @@ def call(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
         return Call(explained(r), plain=False)
     if kind < 0.16:
         return Call(accounted(r), plain=False)
-    if kind < 0.5:
+    if kind < 0.24:
+        return repeated(r, folder, inputs)
+    if kind < 0.3:
+        return looked(r, folder, inputs)
+    if kind < 0.6:
         return counted(r, folder, inputs)
     name = r.choice(sorted(inputs))
     end, whole = Path(name).suffix, r.random() < 0.5
@@ -167,6 +171,38 @@ def counted(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
     return Call(["histogram", source, target, *words], plain=plain)
 
 
+def looked(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
+    """A look at rows, whose keys no output may hold."""
+    name = r.choice(sorted(name for name in inputs if Path(name).suffix in TABLES))
+    end = Path(name).suffix
+    (folder / f"in{end}").write_bytes(inputs[name] if r.random() < 0.7 else damaged(r, inputs[name]))
+    by = usually(r, "kind", "n", "x", "tags", "no", "", "name", "week(kind)", odds=0.4)
+    keys = usually(r, "A,ü", "kind=d.txt", "1..9", "no.txt", "a,a", "\x1b[2J,a", "", odds=0.4)
+    more = r.sample(MORE_OF_LOOKS, r.choice([0, 0, 1, 2]))
+    words = ["--by", by, "--domain", keys, *usually(r, ["--private"], []), *(word for one in more for word in one)]
+    return Call(["look", usually(r, f"in{end}", "no.csv", "a folder", "pipe.csv", "-", odds=0.05), *words], plain=False)
+
+
+def repeated(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
+    """What a file says of itself, which may be damaged."""
+    end = r.choice([".csv", ".parquet", ".arrow", ".json"])
+    (folder / "in.csv").write_bytes(inputs["t.csv"])
+    record = RECORD if r.random() < 0.2 else damaged(r, RECORD)
+    if end in {".parquet", ".arrow"}:
+        (folder / f"in{end}").write_bytes(inputs[f"t{end}"] if r.random() < 0.5 else damaged(r, inputs[f"t{end}"]))
+    else:
+        (folder / ("in.csv.json" if end == ".csv" else "in.json")).write_bytes(record)
+    source = usually(r, f"in{end}", "no.csv", "a folder", "pipe.csv", "/dev/null", "-", "", odds=0.1)
+    return Call(
+        [
+            "show",
+            source,
+            *r.choice([[], ["--json"], ["--report", "out.html"], ["--report", "no/out.html"], ["--format", "csv"]]),
+        ],
+        plain=False,
+    )
+
+
 def strange_targets(end: str) -> list[str]:
     names = [f"in{end}", "/dev/null", "/dev/full", "-", "", f"no/out{end}", f"link{end}", f"x\ny{end}", f"\udcff{end}"]
     return [*names, "a" * 300 + end, "pipe.csv", "a folder", "out.txt", f"out{end}.json", "out"]
@@ -212,6 +248,18 @@ MORE_OF_TABLES = [
 ]  # fmt: skip
 
 
+MORE_OF_LOOKS = [
+    ["--strip"], ["--null", "x"], ["--unknown"], ["--bins", "n=0,2,9"], ["--bins", "kind=1"], ["--json"], ["--by", "n"], ["--ledger", "l.db"],
+    ["--ledger", "no.db"], ["--ledger", "in.csv"], ["--shared-with", "0"], ["--encoding", "utf-16"], ["--delimiter", ";"], ["--format", "csv"], ["--quiet"],
+]  # fmt: skip
+RECORD = json.dumps({
+    "epsilon_total": "1", "histogram": {"by": ["kind"], "unit": "name", "max_partitions": 1, "max_per_partition": 1, "cells": 2},
+    "intervals": {"confidence": "19/20", "of": "each cell", "half_width": "3"}, "releases": [
+        {"column": "n", "mechanism": "discrete_laplace", "epsilon": "1", "sensitivity": "1", "adjacency": "add-remove", "unit": "name", "scale": 1.0, "secure": True},
+    ],
+}, indent=2).encode()  # fmt: skip
+
+
 def explained(r: random.Random) -> list[str]:
     more = ["--json", "--cells 0", "--cells 5", "--plot no/p.png", "--plot p.txt", "--picture loss"]
     return ["explain", *usually(r, LAW, strange_law(r), odds=0.7), *r.choice(more).split()]
@@ -229,15 +277,16 @@ def accounted(r: random.Random) -> list[str]:
 
 def found(call: Call, code: int | None, said: str, before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
     """What is wrong with a call: exit code (None: an exception), words, files before and after."""
-    wrong = [] if code in {0, 1, 2} else [f"ended with {code}"]
+    wrong = [] if code in {0, 1, 2, 3, 4} else [f"ended with {code}"]
     wrong += [f"said {word!r}" for word in ("Traceback", "please report", "\x1b") if word in said]
     new = {name for name in after if after[name] != before.get(name)} | (before.keys() - after.keys())
-    if code != 0:
-        asked = " ".join(call.arguments)
+    asked = " ".join(call.arguments)
+    if code != 0 or call.arguments[0] == "look":
         wrong += [f"quoted {cell}" for cell in (NUMBER, TEXT) if cell in said and cell not in asked]
+    if code != 0:
         allowed = {"l.db", "h.db"}  # what was charged stays charged
     else:
-        target = call.arguments[2]
+        target = [*call.arguments, ""][2]
         allowed = {"l.db", "h.db", target, f"{target}.json", f"{target}.lock", "no.db", "out.html"}
         wrong += [
             f"shows {name!r} a hidden key"

@@ -139,7 +139,8 @@ def test_the_readme_gets_its_table_between_the_marks(written) -> None:
 
 def test_json_instead_of_the_table(monkeypatch) -> None:
     monkeypatch.setattr("dpfast.evidence.bench.rows.of_this_machine", lambda a: [next(ours(a, 1))])
-    assert len(json.loads(run("--size", 100, "--rounds", 1, "--json", "-"))["rows"]) == 1
+    said = run("--size", 100, "--rounds", 1, "--json", "-")
+    assert (len(json.loads(said)["rows"]), said.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize(

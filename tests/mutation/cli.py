@@ -6,6 +6,22 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
+    Mutant("a look is printed into a pipe", "dpfast/app/cli/look.py", "if not (private or _in_a_terminal()):", "if False:",
+           "test_look.py -k pipe"),
+    Mutant("a look is noted after the rows are read", "dpfast/app/cli/look.py", "ledger.spend(Look(nothing)", "(lambda *_, **__: None)(Look(nothing)",
+           "test_look.py -k ledger_notes"),
+    Mutant("a look tells rows outside by their number", "dpfast/app/tables/looked.py", "return Found(self._name, unmatched, few if self._outside else NONE)", "return Found(self._name, unmatched, str(self._outside))",
+           "test_look.py -k 'changes_no_letter or reference_tells'"),
+    Mutant("a look counts one per cent as below", "dpfast/app/tables/looked.py", "100 * self._outside < self._rows", "100 * self._outside <= self._rows",
+           "test_look.py -k one_per_cent"),
+    Mutant("a budget without a key is asked after a cell is read", "dpfast/app/cli/privatize.py", "            self._must_fit(payer.ledger)\n", "            pass\n",
+           "test_codes.py -k 'each_failure and privatize'"),
+    Mutant("a failure after the charge looks like one before", "dpfast/app/cli/codes.py", "return SPENT if isinstance(error, BudgetExhausted) else CHARGED", "return SPENT if isinstance(error, BudgetExhausted) else FAILED",
+           "test_codes.py -k whatever_fails"),
+    Mutant("a record may contradict itself", "dpfast/app/cli/said.py", 'raise _Odd("its scale is not that of its noise")', "pass",
+           "test_show.py -k cannot_be"),
+    Mutant("noise of a fixed key is shown as any other", "dpfast/app/cli/said.py", 'return part["secure"] is True', "return True",
+           "test_show.py -k not_known"),
     Mutant("a budget is asked after rows are read", "dpfast/app/cli/histogram.py", "again = payer.ledger.expect(payer.key, asked.measure.charged, resume=request.resume)", "again = request.resume",
            "test_histogram_again.py -k 'does_not_suffice or verify_refuses'"),
     Mutant("a unit counts twice in a cell", "dpfast/app/cli/measures.py", '{"max_per_partition": 1}', '{"max_per_partition": 2}',
