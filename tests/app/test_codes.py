@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each exit code has one meaning, for every command; facts are one line of JSON. As the page says."""
+"""Each exit code has one meaning for every command; facts are a line of JSON: as the page says."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def test_any_change_of_a_record_is_shown_or_refused(capsys) -> None:
-    """Each place of three records gets a hostile value: an answer or one line, and no command of a terminal."""
+    """Each place of three records gets a hostile value: an answer, or one line."""
     r = random.Random(34)
     ended = []
     for name in ("out.csv", "sum.parquet", "two.csv.gz"):

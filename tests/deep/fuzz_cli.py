@@ -227,7 +227,7 @@ MORE = [
 ]  # fmt: skip
 
 
-THRESHOLD = ["--threshold", "--delta", "1e-12"]  # which no key of so few rows reaches
+THRESHOLD = ["--threshold", "--delta", "1e-300"]  # which no key of so few rows reaches
 MORE_OF_TABLES = [
     ["--force"], ["--quiet"], ["--threads", "1"], ["--explain"], ["--intervals"], ["--intervals", "2"], ["--intervals", "--jointly"],
     ["--sum", "n", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "-1", "1", "--granularity", "1"], ["--clamp", "0", "9"],

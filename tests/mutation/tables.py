@@ -144,7 +144,7 @@ MUTANTS = [
            "test_refused_cells.py -k taken_or_refused"),
     Mutant("a cell that is no number is refused as a public one", "dpfast/app/tables/numbers.py", "from dpfast.errors import UnusableValuesError", "from dpfast.errors import FileError as UnusableValuesError",
            "test_csv_text.py -k no_plain_integer"),
-    Mutant("private cells decide on the code of a wrong parameter", "dpfast/app/cli/__init__.py", " and not isinstance(error, DataDependentError)", "",
+    Mutant("private cells decide on the code of a wrong parameter", "dpfast/app/cli/codes.py", " and not isinstance(error, DataDependentError)", "",
            "test_refused_cells.py -k 'wrong_parameter'"),
     Mutant("one real value rounds the integers of others", "dpfast/app/tables/rows.py", "read_as = dict.fromkeys(numbers, pa.float64())", "read_as: dict[str, pa.DataType] = {}",
            "test_refused_cells.py -k no_row_decides"),

@@ -69,8 +69,8 @@ def look(
     """Say which of the listed keys match no row of ROWS, and whether --strip or another case would.
 
     It is for who holds the rows and writes a --domain for dpfast histogram, whose options these
-    are. Of other rows it says only how many there are, roughly: none, below 1 %, more. It names no
-    key that is not listed, counts nothing and says nothing of any unit.
+    are. It says roughly how many rows have another key: none, below 1 %, more. It names no key that
+    is not listed, counts nothing and says nothing of any unit.
 
     What it prints is private, so it goes to a terminal alone. The exit code tells nothing of ROWS.
     """

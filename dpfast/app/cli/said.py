@@ -18,7 +18,7 @@ from dpfast.privacy.formatting import amounts, approximate, plain, rounded
 
 USUAL = Fraction(19, 20)
 NUMBER = re.compile(r"-?[0-9]{1,1200}(/[0-9]{1,1200})?")
-LARGEST = Fraction(2) ** 1000  # of a number that anybody has a use for
+LARGEST = Fraction(2) ** 1000  # nobody has a use for a larger number
 COLUMNS = 10_000
 COSTS = "epsilon", "delta", "rho"
 CAPS = "max_partitions", "max_per_partition", "max_contributions"
@@ -91,7 +91,7 @@ class Said(NamedTuple):
 
     @classmethod
     def of(cls, record: Mapping[str, Any], where: str) -> Said:
-        """where: how messages name it. Raises: FileError (it is no record, or says what cannot be)."""
+        """where: how messages name it. Raises: FileError (no record, or one that cannot be)."""
         try:
             return cls._of(_of_an_engine(record) if "spends" in record else record)
         except (LookupError, TypeError, AttributeError, ValueError, OverflowError, DpfastError, _Odd) as error:
@@ -177,7 +177,7 @@ def width(value: Fraction | None) -> str:
 
 
 def _is_secure(part: Any) -> bool:
-    """Whether it, or parts of it, say that their noise came from a secret key, and none that it did not."""
+    """Whether it, or each part of it, says that its noise came from a secret key."""
     if not isinstance(part, Mapping):
         return False
     if "secure" in part:
@@ -187,7 +187,7 @@ def _is_secure(part: Any) -> bool:
 
 
 def _others(part: Mapping[str, Any], known: set[str]) -> Iterator[tuple[str, str]]:
-    """What is said beside what is known, by releases of other kinds too; not more than people read."""
+    """What is said beside what is known, by other kinds of release too; as much as people read."""
     others = [name for name in part if name not in known]
     yield from ((_shown(name), _shown(_readable(name, part[name]))) for name in others[:SHOWN])
     if len(others) > SHOWN:

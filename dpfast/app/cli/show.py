@@ -27,7 +27,7 @@ REPEATED = "is repeated here and proves nothing; --verify draws a release under 
 NOT_CHECKED = (
     "The page repeats what the file says of itself. Nothing here was checked, and anybody can write such a file."
 )
-CELLS = 1 << 26  # of a table
+CELLS = 1 << 26  # a table has no more
 EXAMPLES = """\b
 Examples:
   dpfast show noisy.csv
@@ -128,7 +128,7 @@ def _page(said: Said, out: Path, style: TextFormat, form: str | None) -> Facts:
             by_name = zip(chosen, first.cells, first.ranges, strict=True)
             noisy += [_noisy(said, seen[name], cells, ends, first.rows) for name, cells, ends in by_name]
     first = cast("FirstRows", first)  # there are columns of one kind at least
-    by = said.table.get("by") if said.table else None  # of a histogram other columns are computed from the noisy ones
+    by = said.table.get("by") if said.table else None  # other columns of a histogram are computed
     named = {str(name) for name in by} if isinstance(by, list) else None
     kept = [each for each in first.labels if each[0] not in seen and (named is None or each[0] in named)]
     computed = [name for name, _ in first.labels if named is not None and name not in {*named, *seen}]
@@ -146,7 +146,7 @@ def _page(said: Said, out: Path, style: TextFormat, form: str | None) -> Facts:
 def _first_rows(
     out: Path, columns: list[str], style: TextFormat, form: str | None, *, real: bool
 ) -> tuple[list[str], FirstRows]:
-    """The noisy columns in OUT's order, and the begin of its rows. real: whether they are no counts."""
+    """The noisy columns in OUT's order, and its first rows. real: whether they are no counts."""
     from dpfast.app.tables.files import ARRAYS, open_source
     from dpfast.app.tables.first_rows import FirstRows
     from dpfast.app.tables.streams import form as form_of

@@ -22,7 +22,7 @@ NONE, FEW, MORE = "none", "below 1 %", "more"
 
 
 class Unmatched(NamedTuple):
-    """A listed key that no row has. after: what would make it match a row, both if there are two."""
+    """A listed key that no row has. after: what would make it match a row, all of it together."""
 
     key: str
     after: tuple[str, ...]

@@ -20,7 +20,7 @@ from dpfast.app.tables.streams import PIPE, form
 from dpfast.errors import FileError, ParameterError
 
 MOST = 1 << 26  # bytes
-OUTPUT = "_dpfast.json"  # of an engine's output, a folder
+OUTPUT = "_dpfast.json"  # in the folder that an engine writes
 
 
 def record_of(path: Path) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _parsed(text: bytes, path: Path) -> dict[str, Any]:
     if len(text) > MOST:
         raise FileError(f"the record in {path} is damaged: it is larger than {MOST >> 20} MiB")
     try:
-        found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_real)
+        found = json.loads(text, object_pairs_hook=_each_name_alone, parse_constant=_no_number, parse_float=_real)
     except (ValueError, RecursionError):  # whose messages quote it
         raise FileError(f"the record in {path} is damaged: it is not whole JSON, with each name once") from None
     if not isinstance(found, dict) or _depth(found) > DEEPEST:
@@ -88,7 +88,7 @@ def _depth(found: Any) -> int:
     return depth
 
 
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def _each_name_alone(members: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(members)
     if len(found) < len(members):
         raise ValueError
