@@ -40,7 +40,18 @@ class Server:
     def connect(self, **how: Any) -> Any:
         import psycopg
 
-        return psycopg.connect(self.place, **{"autocommit": True, **how})
+        return psycopg.connect(f"host={self.home} user=postgres", **{"autocommit": True, "dbname": "postgres", **how})
+
+    def again(self) -> Any:
+        """A connection, once the server has recovered from the death of one of its processes."""
+        import psycopg
+
+        for _ in range(600):
+            try:
+                return self.connect()
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+        return self.connect()
 
     def table(self, connection: Any, rows: pa.Table, **kinds: str) -> str:
         """The name of a table with these rows; kinds: types of columns, if they are others."""

