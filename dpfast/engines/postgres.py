@@ -237,7 +237,7 @@ def _alike(rows: Rows, columns: list[str], schema: pa.Schema, ask: Callable[...,
     """Raises: ParameterError (a column whose collation takes texts of other bytes for equal)."""
     for name in columns:
         if pa.types.is_large_string(schema.field(name).type):
-            of = f"pg_collation_for(({_select(rows, _quoted(name), 'LIMIT 0')}))"
+            of = f"pg_collation_for(({_select(rows, f'CAST({_quoted(name)} AS text)', 'LIMIT 0')}))"
             unlike = ask(f"SELECT 1 FROM pg_collation WHERE oid = {of}::regcollation AND NOT collisdeterministic")  # noqa: S608  quoted
             if unlike.fetchone():
                 raise ParameterError(

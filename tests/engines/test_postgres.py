@@ -7,9 +7,9 @@ import importlib.util
 import os
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ def test_planes_a_carrier_have_the_bytes_of_duckdb_however_often_it_is_killed(tm
     with zipfile.ZipFile(Path(found.submodule_search_locations[0], "data", "flights.csv.zip")) as packed:
         flights = pacsv.read_csv(packed.open("flights.csv"), convert_options=read)
     assert flights.num_rows == 336_776
-    home = at_home(tmp_path, "duckdb", "freeze", "draw", "pushed")
+    home = at_home(tmp_path, "duckdb", "freeze", "reserve", "pushed")
     connection.execute(f"ALTER TABLE {server.table(connection, flights)} RENAME TO flights")
     with db.connect() as lake:
         lake.register("flights", flights)
@@ -141,7 +141,7 @@ def test_planes_a_carrier_have_the_bytes_of_duckdb_however_often_it_is_killed(tm
     assert [each.wait(timeout=300) for each in started] == [9, 9]
     assert [(home / f"{phase}.stage" / verbs.FROZEN).exists() for phase in PHASES] == [False, True]
     assert [charges(home, phase) for phase in PHASES] == [0, 1]
-    for name, how in (("freeze", {}), ("draw", {}), ("pushed", {"push_down": True})):
+    for name, how in (("freeze", {}), ("reserve", {}), ("pushed", {"push_down": True})):
         planes(postgres, postgres.Rows(connection, KNOWN), home, name, **how)
         same(home, "duckdb", name)
         assert charges(home, name) == 1
@@ -149,7 +149,7 @@ def test_planes_a_carrier_have_the_bytes_of_duckdb_however_often_it_is_killed(tm
     assert [true[each] for each in ("DL", "UA", "AA", "WN")] == [629, 620, 600, 582]
 
 
-PHASES = "freeze", "draw"  # of one block
+PHASES = "freeze", "reserve"
 
 
 def frozen(stage: Path) -> list[int]:
@@ -162,12 +162,12 @@ def test_the_server_dies_in_the_middle(tmp_path, server, monkeypatch) -> None:
     job(jobs, "known", ROWS, home, "one")
     monkeypatch.setattr(postgres, "ROWS", 500)
     with server.connect() as connection:
-        rows = postgres.Rows(connection, f"TABLE {server.table(connection, ROWS)}")
-        scatter, at = out_of_core.scatter, connection.info.backend_pid
+        name, scatter, at = server.table(connection, ROWS), out_of_core.scatter, connection.info.backend_pid
+        rows = postgres.Rows(connection, f"TABLE {name} UNION ALL SELECT g.* FROM {name} AS g, pg_sleep(60)")
 
         def dies(*given: Any) -> Any:
-            os.kill(at, 9)  # the others end, too, and the server recovers from its log
-            connection.pgconn.consume_input()
+            with suppress(ProcessLookupError):
+                os.kill(at, 9)  # once: the others end, too, and the server recovers from its log
             return scatter(*given)
 
         monkeypatch.setattr(out_of_core, "scatter", dies)
@@ -178,7 +178,7 @@ def test_the_server_dies_in_the_middle(tmp_path, server, monkeypatch) -> None:
     monkeypatch.setattr(out_of_core, "scatter", scatter)
     assert set(files(home / "other.stage")) == {verbs.TERMS, tasks.DOMAIN}
     with server.again() as connection:
-        job(postgres, "known", postgres.Rows(connection, rows.query), home, "other", resume=True)
+        job(postgres, "known", postgres.Rows(connection, f"TABLE {name}"), home, "other", resume=True)
     same(home, "one", "other")
     assert charges(home, "other") == 1
 
@@ -262,8 +262,10 @@ def test_nothing_else_is_a_connection_or_a_query(tmp_path, connection) -> None:
     assert "TABLE" not in repr(postgres.Rows(connection, "TABLE secrets"))
     with connection.pipeline(), pytest.raises(ParameterError, match="in a pipeline"):
         counted_once(postgres.Rows(connection, "SELECT 1"), home)
-    with connection.cursor().copy("COPY (SELECT 1) TO STDOUT"), pytest.raises(ParameterError, match="another query runs"):
-        counted_once(postgres.Rows(connection, "SELECT 1"), home)
+    with connection.cursor().copy("COPY (SELECT 1) TO STDOUT") as copy:
+        with pytest.raises(ParameterError, match="another query runs"):
+            counted_once(postgres.Rows(connection, "SELECT 1"), home)
+        assert [*map(bytes, copy)] == [b"1\n"]
 
 
 def test_a_query_changes_nothing(tmp_path, connection) -> None:
@@ -335,9 +337,9 @@ def test_texts_that_only_a_collation_takes_for_equal_are_refused(tmp_path, conne
 
 @pytest.mark.parametrize(("sql", "cast"), [
     ("gen_random_uuid()", r"uuid \(CAST it to text\)"), ("CAST('a' AS char(3))", r"character \(CAST it to text\)"), ("DATE '2026-11-29'", "date .CAST"),
-    ("now()", r"timestamp with time zone \(CAST"), ("CAST('Ann' AS citext)", "citext .CAST it to text"), ("true", "boolean .CAST"), ("'ab'::bytea", "encode"),
+    ("now()", r"timestamp with time zone \(CAST"), ("CAST('Ann' AS citext)", "citext .CAST it to text"), ("true", "boolean .CAST"), ("'ab'::bytea", ".*encode"),
     ("CAST(7 AS numeric(5))", r"numeric \(CAST it to bigint"), ("sum(1::bigint) OVER ()", "numeric .CAST"), ("ARRAY[1]", r"integer\[\] \(CAST"),
-    ("1.5::real", "float"), ("CAST('a' AS \"char\")", 'char. .CAST it to text'),
+    ("1.5::real", "float"), ("CAST('a' AS \"char\")", '.char. .CAST it to text'),
 ])  # fmt: skip
 def test_a_type_of_many_forms_is_refused_with_the_cast_that_helps(tmp_path, connection, sql, cast) -> None:
     home = at_home(tmp_path)
@@ -358,9 +360,6 @@ def test_types_that_are_integers_or_texts(tmp_path, connection) -> None:
                          home, domain=["é"])  # fmt: skip
     assert frozen_of(found, home) == [9]
     assert found.terms.types == ("string",)
-    big = postgres.Rows(connection, "SELECT n AS user, -9223372036854775808 AS page FROM generate_series(1, 3) AS n")
-    with pytest.raises(DTypeError, match="numeric"):
-        counted_once(big, home, "t")
     ends = postgres.Rows(connection, f"SELECT n AS user, CAST('{-(2**63)}' AS bigint) AS page FROM generate_series(1, 3) AS n")
     assert frozen_of(counted_once(ends, home, "t", domain=[-(2**63), 2**63 - 1]), home, "t") == [3, 0]
 
@@ -401,7 +400,7 @@ def test_what_chooses_among_all_rows_is_not_pushed_down(tmp_path, server, connec
     with pytest.raises(DTypeError, match="push_down must be True or False"):
         counted_once(given, home, push_down=1)
     nulls = postgres.Rows(connection, "SELECT 1 AS page, CAST(NULL AS int) AS user FROM generate_series(1, 9)")
-    with pytest.raises(DTypeError, match="must hold no nulls"):
+    with pytest.raises(DTypeError, match="none missing|no nulls"):
         counted_once(nulls, home, "n", domain=[1], push_down=True)
 
 
