@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as csv
+from pyarrow import csv
 
 _names = count()
 
@@ -56,7 +56,9 @@ class Server:
     def table(self, connection: Any, rows: pa.Table, **kinds: str) -> str:
         """The name of a table with these rows; kinds: types of columns, if they are others."""
         name = f"given_{next(_names)}"
-        plain = [each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in rows.columns]
+        plain = [
+            each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in rows.columns
+        ]
         columns = ", ".join(f"{quoted(each.name)} {kinds.get(each.name) or kind_of(each.type)}" for each in rows.schema)
         lines = pa.BufferOutputStream()
         csv.write_csv(pa.table(plain, names=rows.column_names), lines, csv.WriteOptions(include_header=False))
@@ -80,16 +82,34 @@ def kind_of(kind: pa.DataType) -> str:
 @contextmanager
 def server(bin_: Path) -> Iterator[Server]:
     """PostgreSQL refuses root, so it runs as the user of its package then. It logs every query."""
-    home = Path(tempfile.mkdtemp(prefix="dpfast-postgres-", dir="/tmp"))  # noqa: S108  a socket's path is short, and its user is another
+    home = Path(tempfile.mkdtemp(prefix="dpfast-postgres-", dir="/tmp"))
     other: dict[str, Any] = {"cwd": home}
     if os.geteuid() == 0:
         user = pwd.getpwnam("postgres")
         os.chown(home, user.pw_uid, user.pw_gid)
         other |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    quick = {"listen_addresses": "", "unix_socket_directories": home, "fsync": "off", "log_statement": "all", "autovacuum": "off"}
+    quick = {
+        "listen_addresses": "",
+        "unix_socket_directories": home,
+        "fsync": "off",
+        "log_statement": "all",
+        "autovacuum": "off",
+    }
     process = None
     try:
-        made = [bin_ / "initdb", "-D", home / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        made = [
+            bin_ / "initdb",
+            "-D",
+            home / "data",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]
         subprocess.run(made, check=True, stdout=subprocess.DEVNULL, **other)
         with (home / "log").open("wb") as log:
             given = [f"-c{name}={value}" for name, value in quick.items()]

@@ -27,6 +27,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
         "test_proofs.py::test_sollya_certifies_the_polynomials", "test_proofs.py::test_sollya_rejects_one_digit_changed",
     ),
     "there is no Chromium": ("test_looks.py",),
+    "there is no server of PostgreSQL": ("test_postgres.py",),
     "needs strace": (
         "test_ledger_history.py::test_a_charge_flushes_as_often_after_a_long_history", "test_seal_tries.py::test_killed_before_and_after_each_flush",
     ),

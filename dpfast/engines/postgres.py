@@ -20,16 +20,15 @@ is written to the database but by `load`, which writes what is public.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as csv
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyarrow import fs
+from pyarrow import csv, fs
 
 from dpfast import DTypeError, FileError, ParameterError
 from dpfast.adapters import library
@@ -172,7 +171,7 @@ def _told(error: Exception) -> DTypeError:
 # ------------------------------------------------------------------ queries
 
 
-class Other(pa.ExtensionType):
+class Other(pa.ExtensionType):  # type: ignore[misc]  # pyarrow ships no types
     """A type that no column of a job has; its name says which cast helps."""
 
     def __init__(self, name: str) -> None:
@@ -233,6 +232,7 @@ def _grouped(rows: Rows, plan: Plan) -> Rows:
     each = _select(rows, f"{names}, least(count(*), {most}) AS dpfast_most", f"GROUP BY {names}")
     return Rows(rows.connection, f"SELECT {names} FROM ({each}) AS g, generate_series(1, dpfast_most) AS dpfast_each")  # noqa: S608  quoted
 
+
 def _alike(rows: Rows, columns: list[str], schema: pa.Schema, ask: Callable[..., Any]) -> None:
     """Raises: ParameterError (a column whose collation takes texts of other bytes for equal)."""
     for name in columns:
@@ -256,7 +256,7 @@ def _read(rows: Rows, columns: list[str], order: str = "") -> Iterator[pa.Table]
         yield from _copied(rows.connection, of, schema)
 
 
-def _copied(connection: Any, statement: str, schema: pa.Schema) -> Iterator[pa.Table]:
+def _copied(connection: Any, statement: str, schema: pa.Schema) -> Generator[pa.Table, None, None]:
     """What a COPY sends. psycopg locks the connection meanwhile: close this before it is used.
 
     Raises: DTypeError (fewer or more rows than the server says), and what psycopg and Arrow raise.

@@ -23,13 +23,13 @@ psycopg = pytest.importorskip("psycopg")
 import on_postgres  # noqa: E402
 import tiers  # noqa: E402
 import visits  # noqa: E402
-from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # noqa: E402
-from on_postgres import Server, quoted  # noqa: E402
+from counted_tables import ROWS, OutOfCore, cities, key_of, released  # noqa: E402
+from on_postgres import Server  # noqa: E402
 from places import TESTS  # noqa: E402
 from visits import CAPS, KINDS, SECRET, at_home, charges, files, job, same  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import DTypeError, FileError, OtherInputError, ParameterError  # noqa: E402
+from dpfast import DTypeError, FileError, ParameterError  # noqa: E402
 from dpfast.engines import jobs, postgres  # noqa: E402
 from dpfast.engines.jobs import out_of_core, tasks, verbs  # noqa: E402
 
@@ -238,6 +238,24 @@ def test_a_transaction_of_the_callers_is_one_snapshot_or_refused(tmp_path, serve
     assert charged_nothing(home)
 
 
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_a_connection_is_as_it_was_when_what_it_sends_is_not_wanted(tmp_path, server, monkeypatch, autocommit) -> None:
+    """The disk is full in the middle of a COPY: it is cancelled, and its transaction ends."""
+    home = at_home(tmp_path)
+    monkeypatch.setattr(postgres, "ROWS", 5)
+    monkeypatch.setattr(out_of_core.Spill, "add", full)
+    with server.connect(autocommit=autocommit) as connection:
+        rows = postgres.Rows(connection, "SELECT n AS user, 1 AS page FROM generate_series(1, 10000000) AS n")
+        with pytest.raises(FileError, match="full"):
+            counted_once(rows, home, domain=[1])
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        assert connection.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
+
+
+def full(*_: Any) -> None:
+    raise FileError("full")
+
+
 def begun(connection: Any) -> Any:
     """A temporary table of two people within a transaction."""
     connection.execute('CREATE TEMP TABLE own ("user" bigint, page bigint); SET LOCAL extra_float_digits = -7')
@@ -287,7 +305,9 @@ def test_names_and_texts_that_sql_or_csv_would_have_to_quote(tmp_path, server, c
     texts = ["", " ", "a,b", '"', '""', "\n", "\r", "\r\n", "a\nb", "\\.", "\\N", "NULL", "\t", "'", "é", "e\u0301", "a ", "\ufeff", "%s"]  # fmt: skip
     names = ['the "page"; DROP TABLE x; --', "dpfast_most", "select %s"]
     rows = pa.table([texts * 3, [*range(57)], texts * 3], names=names)
-    given = postgres.Rows(connection, psycopg.sql.SQL("TABLE {}").format(psycopg.sql.Identifier(server.table(connection, rows))))
+    given = postgres.Rows(
+        connection, psycopg.sql.SQL("TABLE {}").format(psycopg.sql.Identifier(server.table(connection, rows)))
+    )
     how = {"unit": names[2], "by": [names[0]], "key": key_of(home), "buckets": 3, **CAPS}
     one = jobs.bounded_counts(rows, stage=home / "one", **how)
     for at, pushed in enumerate((False, True)):
@@ -307,7 +327,9 @@ def test_settings_collations_and_encodings_change_no_byte(tmp_path, server, conn
         own.execute("SET default_transaction_isolation = 'serializable'; SET default_transaction_read_only = on")
         job(postgres, "sums", postgres.Rows(own, f"TABLE {name}"), home, "other", resume=True)
         same(home, "one", "other")
-        collated = "SELECT CAST(t AS text) COLLATE \"C\" AS key, 1 AS n FROM (VALUES ('ÿ'), ('z'), ('Z'), ('é')) AS x (t)"
+        collated = (
+            "SELECT CAST(t AS text) COLLATE \"C\" AS key, 1 AS n FROM (VALUES ('ÿ'), ('z'), ('Z'), ('é')) AS x (t)"
+        )
         found = released(postgres, postgres.Rows(own, collated), home, "t", ledger=None)
         assert found.to_table()["key"].to_pylist() == ["Z", "z", "é", "ÿ"]
 
@@ -315,7 +337,7 @@ def test_settings_collations_and_encodings_change_no_byte(tmp_path, server, conn
 def test_texts_are_sorted_by_bytes_whatever_their_collation_or_enum(tmp_path, connection) -> None:
     home = at_home(tmp_path)
     connection.execute("CREATE TYPE backwards AS ENUM ('z', 'é', 'a', 'Z')")
-    for i, kind in enumerate(("text COLLATE \"und-x-icu\"", "backwards", "varchar(3)")):
+    for i, kind in enumerate(('text COLLATE "und-x-icu"', "backwards", "varchar(3)")):
         values = ", ".join(f"('{each}')" for each in "zéaZ")
         connection.execute(f"CREATE TABLE sorted_{i} (key {kind}); INSERT INTO sorted_{i} VALUES {values}")
         rows = postgres.Rows(connection, f"SELECT key, 1 AS n FROM sorted_{i}")
@@ -327,8 +349,12 @@ def test_texts_are_sorted_by_bytes_whatever_their_collation_or_enum(tmp_path, co
 def test_texts_that_only_a_collation_takes_for_equal_are_refused(tmp_path, connection, push_down) -> None:
     """Else one person of two spellings counts twice, and GROUP BY would choose a spelling."""
     home = at_home(tmp_path)
-    connection.execute("CREATE COLLATION IF NOT EXISTS easy (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
-    rows = postgres.Rows(connection, """SELECT u COLLATE easy AS "user", 1 AS page FROM (VALUES ('Ann'), ('ann')) AS x (u)""")
+    connection.execute(
+        "CREATE COLLATION IF NOT EXISTS easy (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+    )
+    rows = postgres.Rows(
+        connection, """SELECT u COLLATE easy AS "user", 1 AS page FROM (VALUES ('Ann'), ('ann')) AS x (u)"""
+    )
     with pytest.raises(ParameterError, match="user must be a column in which texts are equal if their bytes are"):
         counted_once(rows, home, domain=[1], push_down=push_down)
     with pytest.raises(ParameterError, match="key must be a column in which texts are equal"):
@@ -339,7 +365,7 @@ def test_texts_that_only_a_collation_takes_for_equal_are_refused(tmp_path, conne
     ("gen_random_uuid()", r"uuid \(CAST it to text\)"), ("CAST('a' AS char(3))", r"character \(CAST it to text\)"), ("DATE '2026-11-29'", "date .CAST"),
     ("now()", r"timestamp with time zone \(CAST"), ("CAST('Ann' AS citext)", "citext .CAST it to text"), ("true", "boolean .CAST"), ("'ab'::bytea", ".*encode"),
     ("CAST(7 AS numeric(5))", r"numeric \(CAST it to bigint"), ("sum(1::bigint) OVER ()", "numeric .CAST"), ("ARRAY[1]", r"integer\[\] \(CAST"),
-    ("1.5::real", "float"), ("CAST('a' AS \"char\")", '.char. .CAST it to text'),
+    ("1.5::real", "float"), ("CAST('a' AS \"char\")", ".char. .CAST it to text"),
 ])  # fmt: skip
 def test_a_type_of_many_forms_is_refused_with_the_cast_that_helps(tmp_path, connection, sql, cast) -> None:
     home = at_home(tmp_path)
@@ -360,7 +386,9 @@ def test_types_that_are_integers_or_texts(tmp_path, connection) -> None:
                          home, domain=["é"])  # fmt: skip
     assert frozen_of(found, home) == [9]
     assert found.terms.types == ("string",)
-    ends = postgres.Rows(connection, f"SELECT n AS user, CAST('{-(2**63)}' AS bigint) AS page FROM generate_series(1, 3) AS n")
+    ends = postgres.Rows(
+        connection, f"SELECT n AS user, CAST('{-(2**63)}' AS bigint) AS page FROM generate_series(1, 3) AS n"
+    )
     assert frozen_of(counted_once(ends, home, "t", domain=[-(2**63), 2**63 - 1]), home, "t") == [3, 0]
 
 
@@ -396,7 +424,9 @@ def test_what_chooses_among_all_rows_is_not_pushed_down(tmp_path, server, connec
     given = postgres.Rows(connection, f"TABLE {server.table(connection, ROWS)}")
     for how in (KINDS["sums"], {**KINDS["known"], "max_contributions": 3}):
         with pytest.raises(ParameterError, match="push_down must be left out"):
-            counted_once(given, home, f"{len(how)}", **{"max_partitions": None, "max_per_partition": None, **how}, push_down=True)
+            counted_once(
+                given, home, f"{len(how)}", **{"max_partitions": None, "max_per_partition": None, **how}, push_down=True
+            )
     with pytest.raises(DTypeError, match="push_down must be True or False"):
         counted_once(given, home, push_down=1)
     nulls = postgres.Rows(connection, "SELECT 1 AS page, CAST(NULL AS int) AS user FROM generate_series(1, 9)")

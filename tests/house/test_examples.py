@@ -59,7 +59,7 @@ def output(example: Path) -> str:
 def blocks(page: Path) -> list[str]:
     """The Python of a page, as far as the libraries that it names are installed."""
     found = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    absent = [name for name in ("pandas", "polars", "duckdb") if importlib.util.find_spec(name) is None]
+    absent = [name for name in ("pandas", "polars", "duckdb", "psycopg") if importlib.util.find_spec(name) is None]
     return [block for block in found if not any(name in block for name in absent)]
 
 

@@ -44,6 +44,7 @@ LIBRARIES: dict[str, set[str]] = {
     "engines": {"numpy", "pyarrow"},
     "engines/dask.py": {"distributed", "numpy", "pyarrow"},
     "engines/jobs": {"blake3", "numpy", "pyarrow"},
+    "engines/postgres.py": {"numpy", "psycopg", "pyarrow"},
     "engines/spark.py": {"numpy", "pyarrow", "pyspark"},
     "evidence": {"numpy"},
     "evidence/bench/peers.py": {"diffprivlib", "numpy", "opendp", "pydp", "randomgen"},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sealed releases of records that an engine holds: pure functions of a block (docs/engines.md).
 
-    from dpfast.engines import jobs  # or dpfast.engines.dask, .spark, .duckdb, .polars: the same verbs
+    from dpfast.engines import jobs  # or dpfast.engines.dask, .spark, .duckdb, .polars, .postgres: alike
     counts = jobs.bounded_counts("visits/", unit="user", by="page", domain=pages, max_partitions=10,
                                  max_per_partition=1, key=key, stage="private/visits-2026-11")
     jobs.release(counts, DiscreteLaplace(1, counts.sensitivity), key=key, ledger=ledger, to="out")
