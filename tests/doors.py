@@ -92,6 +92,7 @@ GOOD: dict[str, Any] = {
         f"{owner}.release.values": np.array([SECRET, SECRET + 1])
         for owner in ("DiscreteGaussian", "DiscreteLaplace", "Ledger")
     },
+    "Ledger.calibrated.law": dpfast.DiscreteLaplace, "Ledger.calibrated.granularity": None, "Ledger.calibrated.bound": None,
     "Ledger.spend.releases": dpfast.Guarantee(0.001, 1e-9),
     "Ledger.upgrade.path": lambda: shutil.copy(FORMAT_1, tempfile.mkdtemp()), "RandomizedResponse.categories": 2,
     "RandomizedResponse.release.answers": [0, 1, 1], "RandomizedResponse.two_coin.epsilon": None,

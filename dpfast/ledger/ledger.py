@@ -10,10 +10,11 @@ from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerError, ParameterError
 from dpfast.ledger import head, place, store
+from dpfast.ledger.plan import Left, law_of, releases_of
 from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
 from dpfast.noise.mechanisms.described import Payable
@@ -45,9 +46,12 @@ from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
+from dpfast.privacy.sensitivity import Sensitivity
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
+
+Law = TypeVar("Law", bound=Releasing)
 
 
 class Ledger:
@@ -390,6 +394,47 @@ class Ledger:
         asked = self._charge_of("", release, "release").amounts
         left = zip(self._left(), asked, strict=True)
         return min((int(rest // each) for rest, each in left if each), default=None)
+
+    def calibrated(
+        self,
+        law: type[Law],
+        /,
+        *,
+        releases: int,
+        sensitivity: Real | Sensitivity,
+        granularity: Real | None = None,
+        bound: Real | None = None,
+    ) -> Law:
+        """The mechanism of the least noise of which so many more releases fit, if nothing else is charged.
+
+        What was charged before counts; whatever is charged meanwhile is lacking in the end, and
+        `fits` says how many still fit. Make it once, and write down what it spends: a plan that is
+        made anew each week divides what is left anew.
+        law: the class: DiscreteLaplace, Laplace, Snapping, DiscreteGaussian or Gaussian. A ledger
+            by="gdp" takes no DiscreteGaussian.
+        sensitivity: of one release. A number is taken for the ledger's adjacency and unit; the
+            Gaussians need a Sensitivity.
+        granularity, bound: as the law takes them.
+
+        Each release spends the nth part of what is left, exactly: of the epsilon, of the epsilon
+        and of the delta, of the rho or of the mu^2. A Laplace law in rho or mu^2 has the largest
+        epsilon of nine digits that does. What is left in a fraction too long to be added exactly
+        (1,024 bits) gives the largest part of nine digits.
+        Raises: BudgetExhausted (nothing is left); LedgerError; DTypeError, ParameterError.
+        Privacy: spends nothing; each release of what it returns does.
+
+        >>> ledger = dpfast.Ledger("2027.db", epsilon=2, delta=1e-6, by="zcdp", create=True)
+        >>> week = ledger.calibrated(dpfast.DiscreteGaussian, releases=52, sensitivity=dpfast.Sensitivity(1, 1))
+        >>> ledger.fits(week), week.interval(0.95)
+        (52, 33)
+        """
+        plan = Left(self._store.terms, self._store.spent(), releases_of(releases), self._amounts_of_law)
+        given = {"granularity": granularity, "bound": bound}
+        options = {name: value for name, value in given.items() if value is not None}
+        return plan.calibrated(law_of(law), sensitivity, options)  # type: ignore[no-any-return]
+
+    def _amounts_of_law(self, made: Part) -> tuple[Fraction, ...]:
+        return self._charge_of("", made, "law").amounts
 
     # ------------------------------------------------------------------ records
 

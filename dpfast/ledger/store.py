@@ -365,7 +365,7 @@ def _plan(terms: Terms, charges: Sequence[Charge]) -> str:
     law, n = releases.popitem()
     if law == "gaussian":
         return f" (a ledger by='gdp' pays for all {n:,} releases that were calibrated together)"
-    return f" (calibrate(lambda rho: DiscreteGaussian.from_zcdp(rho, s), releases={n}, …) is paid {n:,} times by a ledger by='zcdp')"
+    return f" (by='zcdp', ledger.calibrated(DiscreteGaussian, releases={n}, sensitivity=s) is paid {n:,} times)"
 
 
 def payable(amount: Fraction, total: Fraction) -> Fraction:

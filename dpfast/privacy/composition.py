@@ -146,16 +146,7 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
         added = together.epsilon is not None and together.epsilon <= most and (together.delta or 0) <= (slack or 0)
         return mechanism if added or _sums_fit(together, most, slack) else None
 
-    low, high, found = Fraction(0), None, None
-    spend = nine_digits(most / n)
-    while spend > low and (high is None or spend < high):
-        if (mechanism := fits(spend)) is not None:
-            low, found = spend, mechanism
-        else:
-            high = spend
-        if spend > most * LARGEST or spend * LARGEST < most / n:
-            break
-        spend = nine_digits(2 * low if high is None else (low + high) / 2)
+    found = greatest(fits, most / n)
     if found is None:
         raise ParameterError(
             f"no spend of each release keeps the total, {parameters.given(epsilon=epsilon, delta=delta)}"
@@ -163,6 +154,24 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
     promised = guarantee_of("what make returns", found)
     warn_if_weak("rho", promised.rho) if promised.epsilon is None else warn_if_weak("epsilon", promised.epsilon)
     warn_if_weak("delta", slack or Fraction(0))
+    return found
+
+
+def greatest(fits: Callable[[Fraction], M | None], near: Fraction) -> M | None:
+    """What `fits` gives for the largest spend of nine digits for which it gives anything.
+
+    fits: None for a spend that is too much, and for any larger one. near: a positive guess.
+    """
+    low, high, found = Fraction(0), None, None
+    spend = nine_digits(near)
+    while spend > low and (high is None or spend < high):
+        if (mechanism := fits(spend)) is not None:
+            low, found = spend, mechanism
+        else:
+            high = spend
+        if spend > near * LARGEST or spend * LARGEST < near:
+            break
+        spend = nine_digits(2 * low if high is None else (low + high) / 2)
     return found
 
 

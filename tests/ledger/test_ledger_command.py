@@ -162,7 +162,10 @@ def test_plan(path, capsys) -> None:
         ),
         (["--epsilon", "0.7"], "0 more of epsilon 0.7 fit"),
         (["--epsilon", "0"], "any number of more of epsilon 0 fit"),
-        (["--releases", "3"], "each of 3 more may spend epsilon 0.216666, delta 3.33333e-7"),
+        (
+            ["--releases", "3"],
+            "each of 3 more may spend epsilon 0.216666, delta 3.33333e-7, if nothing else is charged",
+        ),
     ]:
         expected = f"epsilon 0.65, delta 1e-6 is left\n{said}\n"
         assert command(capsys, "ledger", "plan", path, *options) == (0, expected, "")

@@ -109,7 +109,7 @@ def test_a_ledger_in_gdp_charges_mu_squared_alone(path, capsys) -> None:
     for options, said in [
         (["--rho", "0.0014"], "20 more of mu_squared 0.0028 fit, and then mu_squared 2.89638e-5 is left"),
         (["--epsilon", "0.1"], "3 more of mu_squared 0.0157024 fit, and then mu_squared 0.00892191 is left"),
-        (["--releases", "10"], "each of 10 more may spend mu_squared 0.00560289"),
+        (["--releases", "10"], "each of 10 more may spend mu_squared 0.00560289, if nothing else is charged"),
     ]:
         assert command(capsys, "ledger", "plan", other, *options)[1].endswith(f"is left\n{said}\n")
 
@@ -211,7 +211,7 @@ def test_a_refusal_says_what_to_write(path) -> None:
         (Gaussian, "a ledger by='gdp' pays for all 10 releases"),
         (
             DiscreteGaussian,
-            r"calibrate\(lambda rho: DiscreteGaussian.from_zcdp\(rho, s\), releases=10, …\) is paid 10 times",
+            r"by='zcdp', ledger.calibrated\(DiscreteGaussian, releases=10, sensitivity=s\) is paid 10 times",
         ),
     ):
         one = law.calibrated(1, CELLS, delta="1e-6", releases=10)

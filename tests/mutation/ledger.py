@@ -8,6 +8,12 @@ from mutation.mutant import Mutant
 MUTANTS = [
     Mutant("a ledger takes another input", "dpfast/ledger/ledger.py", "compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)", "pass",
            "test_seal_guards.py test_seal_tries.py -k 'every_refusal or two_drivers'"),
+    Mutant("a plan forgets what was spent", "dpfast/ledger/plan.py", "part = (most - spent) / self.n", "part = most / self.n",
+           "test_ledger_plans.py -k to_the_last"),
+    Mutant("a plan is too long to be added exactly", "dpfast/ledger/plan.py", "        if _unrounded(spent, part):", "        if True:",
+           "test_ledger_plans.py -k to_the_last"),
+    Mutant("a plan in rho is found for one release fewer", "dpfast/ledger/plan.py", "spent + self.n * _charged", "spent + (self.n - 1) * _charged",
+           "test_ledger_plans.py -k to_the_last"),
     Mutant("a ledger goes on unasked", "dpfast/ledger/ledger.py", "must_continue(label, where, resume=resume)", "pass",
            "test_seal_guards.py test_seal_tries.py -k 'every_refusal or two_drivers'"),
     Mutant("a label is charged at the old price", "dpfast/ledger/ledger.py", 'if found.entry.parameters.get("cost") != record["cost"]:', "if False:",

@@ -5,14 +5,33 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
 import dpfast
 from dpfast import terminal
-from dpfast.app.cli.options import AS_JSON, InOrder, Number, number, picture_file, print_json, sharing
+from dpfast.app.cli.options import (
+    AS_JSON,
+    LAW_OPTIONS,
+    MECHANISMS,
+    InOrder,
+    LawName,
+    Number,
+    changed,
+    chosen,
+    dashed,
+    half_width,
+    number,
+    picture_file,
+    print_json,
+    sharing,
+    together,
+)
+from dpfast.app.cli.options import law as law_in_words
 from dpfast.ledger.table import NUMERIC
+from dpfast.noise.mechanisms import laws
 from dpfast.privacy import formatting
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -23,10 +42,21 @@ Examples:
   dpfast privatize in.csv out.csv --column count --epsilon 0.5 --sensitivity 1 --ledger budget.db
   dpfast ledger show budget.db --plot spend.png
   dpfast ledger plan budget.db --epsilon 0.1
-  dpfast ledger plan budget.db --releases 12
+  dpfast ledger plan budget.db --releases 52 --mechanism discrete-laplace --sensitivity 1
   dpfast ledger copy budget.db /backups/budget-2026-11.db
   dpfast ledger verify budget.db
 """
+
+
+CHANGE = "--sensitivity", "--l0", "--linf", "--signed", "--l2-squared", "--granularity", "--bound"
+change_options = together(
+    click.option("--mechanism", type=LawName([*MECHANISMS]), help="With --releases; by default discrete-laplace."),
+    *(
+        click.option(name, type=kind, is_flag=kind is bool, help=text)
+        for name, kind, text in LAW_OPTIONS
+        if name in CHANGE
+    ),
+)
 
 
 @click.group(cls=InOrder, epilog=EXAMPLES)
@@ -98,18 +128,37 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
 )
 @click.option("--releases", type=click.IntRange(1), metavar="N", help="Instead: what each of N more may spend.")
 @AS_JSON
+@change_options
 def plan(
-    file: Path, epsilon: Number | None, delta: Number | None, rho: Number | None, releases: int | None, as_json: bool
+    file: Path,
+    epsilon: Number | None,
+    delta: Number | None,
+    rho: Number | None,
+    releases: int | None,
+    as_json: bool,
+    **of_law: Any,
 ) -> None:
-    """Say how many more releases fit, or what each of N may spend. Nothing is charged."""
+    """Say how many more releases fit, or what each of N may spend. Nothing is charged.
+
+    With --releases and what one unit changes, as --sensitivity or --l0 and --linf say it: the
+    mechanism of the least noise that is paid N times, if nothing else is charged, and the options
+    that make it in `dpfast privatize` and `dpfast histogram`.
+    """
     if (epsilon is None and delta is None and rho is None) == (releases is None):
         raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
+    given = chosen(of_law)
+    if given and releases is None:
+        raise click.UsageError(f"{dashed(next(iter(given)))} goes with '--releases'")
     found = dpfast.Ledger(file)
     left, total = found.cost(found.remaining), found.cost(found.budget)
+    made: dict[str, Any] = {}
     if releases:
         each = {name: value / releases for name, value in left.items()}
         room: int | None = releases
-        said = f"each of {releases:,} more may spend {amounts(each, total)}"
+        said = f"each of {releases:,} more may spend {amounts(each, total)}, if nothing else is charged"
+        if given:
+            made, written = planned(found, releases, given)
+            said += f"\n{written}"
     else:
         of = found.budget
         real = of.gdp and rho is not None
@@ -120,9 +169,30 @@ def plan(
             after = {name: value - room * each[name] for name, value in left.items()}
             said += f", and then {amounts(after, total)} is left"
     if as_json:
-        print_json({"left": exactly(left), "releases": room, "each": exactly(each)})
+        print_json({"left": exactly(left), "releases": room, "each": exactly(each), **made})
     else:
         click.echo(f"{amounts(left, total)} is left\n{said}")
+
+
+def planned(of: dpfast.Ledger, releases: int, given: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The mechanism that is paid so often: for a program, and in a line with what to write."""
+    name = given.pop("mechanism", "discrete-laplace")
+    law, about = MECHANISMS[name], of.budget
+    if unknown := [option for option in given if option not in law.takes]:
+        raise click.UsageError(f"{name} takes no {dashed(unknown[0])}")
+    if "bound" in law.takes and "bound" not in given:
+        raise click.UsageError(f"Missing option '--bound': {name} needs it")
+    change = changed({**given, "adjacency": about.adjacency, "unit": about.unit}, law.change)
+    own = {option: value for option, value in given.items() if option in law.also or option == "bound"}
+    made = of.calibrated(laws.LAWS[name.replace("-", "_")], releases=releases, sensitivity=change, **own)
+    spent = getattr(made, "calibrated_for", made)
+    names = next(way for way in law.spent if all(getattr(spent, figure, None) is not None for figure in way))
+    written = [f"--{figure} {formatting.exact(getattr(spent, figure))}" for figure in names if figure != "bound"]
+    written += [f"--{option.replace('_', '-')} {value}".removesuffix(" True") for option, value in given.items()]
+    written += [f"--adjacency {about.adjacency}"] * (about.adjacency != "add-remove")
+    written += [f"--unit {quote(about.unit)}"] * (about.unit != "person")
+    facts = {"mechanism": made.metadata(), "options": " ".join([f"--mechanism {name}", *written])}
+    return facts, f"{law_in_words(made)}, 95 % within {half_width(made, Fraction(95, 100))}: {facts['options']}"
 
 
 @ledger.command(short_help="Check every charge, all sums, every page.")

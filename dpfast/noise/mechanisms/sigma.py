@@ -108,8 +108,8 @@ class Sigma(Record):
         releases: of how many releases together, each of that sensitivity: `compose` and the charge
             of several columns know it. One alone is promised no less. `Ledger(path, epsilon,
             delta=delta, by="gdp")` pays for all of them, one by one, if they are Gaussian. No
-            ledger does if they are DiscreteGaussian: by="zcdp" pays for some 80 to 93 of 100. It
-            pays for all that `calibrate(lambda rho: DiscreteGaussian.from_zcdp(rho, s), …)` plans.
+            ledger does if they are DiscreteGaussian: by="zcdp" pays for some 80 to 93 of 100.
+            `ledger.calibrated(law, releases=, sensitivity=)` is what a ledger pays for to the last.
 
         >>> cells = dpfast.Sensitivity(l0=4, linf=1)
         >>> mechanism = dpfast.DiscreteGaussian.calibrated(1, cells, delta="1e-6")
