@@ -197,6 +197,10 @@ class WeakGuaranteeWarning(UserWarning):
     publishes one unit in a hundred whole. One process warns of each once, and again of a larger
     figure.
 
+    A promise is also weak if it is not about people: of what looks like a table of them, by its
+    length and its columns alone, `tree` warns (a million cells) and `dpfast privatize` (more than
+    10,000 rows beside columns without noise).
+
     >>> import warnings
     >>> warnings.filterwarnings("error", category=dpfast.WeakGuaranteeWarning)
     >>> dpfast.DiscreteLaplace(epsilon=100, sensitivity=1)

@@ -7,14 +7,19 @@ import math
 import numbers
 import re
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
+from functools import wraps
+from types import FunctionType
+from typing import ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
 from dpfast.errors import DTypeError, ParameterError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Real: TypeAlias = int | float | Fraction | Decimal | str
 
 # Enough for every double (2^1074 below the point) and any sane fraction; a longer one is a slip or
@@ -25,6 +30,39 @@ NUMBER = re.compile(
 )
 _NO_NUMBERS = (bool, np.timedelta64)  # though they pass for integers
 ADJACENCIES = ("add-remove", "substitution")
+
+
+SEEDS = frozenset(("seed", "rng", "random_state", "generator"))
+NO_SEED = (
+    "noise has no seed, for who knows it knows the noise: keys come from the system; in tests "
+    "key=dpfast.testing.fixed_key(7).derive(label) repeats a release"
+)
+
+
+def unknown_option(call: str, name: str, takes: str = "") -> str:
+    """A message about an option that a call does not take. takes: what it does, as a clause."""
+    return f"{call} got an unexpected keyword argument {name!r:.40}{f'; {NO_SEED}' if name in SEEDS else takes}"
+
+
+def unseeded(function: Callable[P, R]) -> Callable[P, R]:
+    """The same; if somebody gives it a seed, it says what there is instead."""
+
+    @wraps(function)
+    def called(*values: P.args, **options: P.kwargs) -> R:
+        for name in options.keys() & SEEDS:
+            raise DTypeError(unknown_option(f"{function.__name__}()", name))
+        return function(*values, **options)
+
+    return called
+
+
+def bare_names(kind: type) -> None:
+    """Python's own errors about calls of its methods name no class, which only dpfast may know."""
+    for name, made in vars(kind).items():
+        function = getattr(made, "__func__", made)  # of a classmethod, too
+        while isinstance(function, FunctionType) and not name.startswith("_"):
+            function.__qualname__ = name
+            function = getattr(function, "__wrapped__", None)
 
 
 def shown(value: object) -> str:

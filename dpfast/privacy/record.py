@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any, ClassVar, NoReturn, Self
 
 from dpfast.privacy.formatting import exact as short
+from dpfast.privacy.parameters import bare_names
 
 
 def written(
@@ -53,6 +54,7 @@ class Record:
 
     def __init_subclass__(cls) -> None:
         dataclass(init=False, repr=False, eq=False)(cls)
+        bare_names(cls)
         cls.NUMBERS = tuple(each.name for each in cls._fields() if each.metadata.get("stream"))
 
     def _keep(self, **values: object) -> None:

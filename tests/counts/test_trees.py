@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import pickle
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from fractions import Fraction
@@ -1026,3 +1027,20 @@ def test_bad_input(change, said) -> None:
 def test_bad_questions(ask, said) -> None:
     with pytest.raises((DTypeError, ParameterError), match=said):
         ask(tree([1, 2, 3, 4], branching=2, **EVEN))
+
+
+def test_a_million_cells_may_be_values_of_people() -> None:
+    """From the length alone, before anything is charged; who counted by dpfast, or names levels, is not asked."""
+    ages, one = np.full(10**6, 40), {"epsilon": 1, "sensitivity": Sensitivity(1, 1)}
+    with pytest.warns(dpfast.WeakGuaranteeWarning, match="^counts has 1,000,000 cells.*dpfast.quantiles") as told:
+        dpfast.tree(ages, branching=1000, **one)
+    assert [each.filename for each in told] == [__file__]
+    counted = dpfast.bounded_histogram([1, 2], [1, 2], domain=range(10**6), max_contributions=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dpfast.tree(ages[:-1], branching=1000, **one)
+        dpfast.tree(ages, levels=[np.arange(10**6) // 1000], **one)
+        counted.tree(epsilon=1, branching=1000)
+        dpfast.tree(counted.counts, epsilon=1, branching=1000, sensitivity=counted.sensitivity)
+    with pytest.raises(dpfast.DTypeError, match="of an integer dtype, not float64: dpfast.quantiles takes values"):
+        dpfast.tree(np.full(10, 40.5), **one)

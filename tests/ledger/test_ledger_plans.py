@@ -40,7 +40,7 @@ LAWS = DiscreteLaplace, Laplace, Snapping, DiscreteGaussian, Gaussian
 REFUSED = {("epsilon", DiscreteGaussian), ("epsilon", Gaussian), ("gdp", DiscreteGaussian)}
 
 
-def larger(one, law, change: Sensitivity, **options):
+def larger(one, law, change: Sensitivity, **options) -> dpfast.Laplace | Gaussian:
     """The same for the next larger figure: of nine digits, or of more if a share has more."""
     spent = getattr(one, "calibrated_for", one)
     name = "rho" if getattr(spent, "epsilon", None) is None else "epsilon"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from fractions import Fraction
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 JOINT = "one sigma for all columns, which spend this together"
 DTYPES = *(f"{kind}{size}" for kind in ("int", "uint") for size in (8, 16, 32, 64)), "float32", "float64"
+MANY = 10_000  # rows: tables of counts mostly have fewer
 KEPT = 1 << 25  # bytes of freed memory that stay with the process: the most that glibc's second option takes
 
 EXAMPLES = """\b
@@ -383,8 +385,19 @@ def _run(options: dict[str, Any], *, verify: bool = False) -> None:
                 write(piece, noisy)
                 page.step(partial(seen.add, piece, noisy))
                 bar.at(bar.done + piece.weight, f"{seen.rows:,} rows")
+            if table.passed and seen.rows > MANY and not verify:
+                warnings.warn(_suspected(seen.rows, table.passed), dpfast.WeakGuaranteeWarning, stacklevel=1)
     if not request.quiet:
         request.tell(payer, page, release.lines(seen.rows), _without_noise(request.source, table, asked))
+
+
+def _suspected(rows: int, passed: Sequence[str]) -> str:
+    """What is public of OUT alone, its rows and its columns, looks like a table of people."""
+    few = ", ".join(f"{name:.40}" for name in passed[:3]) + ", …" * (len(passed) > 3)
+    return (
+        f"{rows:,} rows with columns without noise ({few}): if a row is a person or a visit, and no count of them, this "
+        "hides nobody, and `dpfast histogram` counts rows so that it does"
+    )
 
 
 def _keep_memory() -> None:

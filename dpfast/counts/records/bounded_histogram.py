@@ -39,7 +39,7 @@ from dpfast.noise.release.columns import CHUNK, Column, Integers, column
 from dpfast.noise.release.counts import BoundedCounts, Origin, bounded
 from dpfast.noise.release.key import Chooser, Key, ReleaseKey
 from dpfast.noise.release.secret import warn_insecure
-from dpfast.privacy.parameters import Real, shown, whole
+from dpfast.privacy.parameters import Real, shown, unseeded, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
 
 if TYPE_CHECKING:
@@ -461,6 +461,7 @@ class BoundedHistogram(_Counted):
         return f"<BoundedHistogram: keys and counts, not private yet, of sensitivity={self.sensitivity!r}>"
 
 
+@unseeded
 def bounded_histogram(
     keys: Any,
     unit_ids: Any,

@@ -28,7 +28,7 @@ from dpfast.noise.release.secret import encode
 from dpfast.privacy import gaussian_threshold, parameters
 from dpfast.privacy.gaussian_threshold import Norms
 from dpfast.privacy.guarantee import Guarantee, warn_if_weak
-from dpfast.privacy.parameters import Real, shown, whole
+from dpfast.privacy.parameters import Real, shown, unseeded, whole
 from dpfast.privacy.record import ratio, written
 from dpfast.privacy.sensitivity import Sensitivity, across_parts, refuse_less
 from dpfast.privacy.threshold import least_threshold
@@ -186,6 +186,7 @@ class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # 
 NOISE = {"laplace": Withholding, "gaussian": GaussianWithholding}
 
 
+@unseeded
 def thresholded(
     keys: npt.ArrayLike,
     counts: npt.ArrayLike,

@@ -185,6 +185,11 @@ def _known_for(spent: Guarantee, epsilon: Real | None, delta: Real) -> Guarantee
 
 def checked(counts: Any, shape: Shape | None = None) -> CountArray:
     """The counts of the leaves. Raises: DTypeError, ParameterError."""
+    if getattr(counts, "dtype", None) in (np.float32, np.float64):
+        raise DTypeError(
+            f"counts must be counts of leaves, of an integer dtype, not {counts.dtype}: dpfast.quantiles takes values "
+            "themselves, and astype('int64') makes counts of whole numbers"
+        )
     array = integer_array("counts", counts)
     if array.ndim != 1 or array.size == 0:
         raise ParameterError(f"counts must have one dimension and at least one leaf, got shape {array.shape}")

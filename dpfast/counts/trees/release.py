@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from dpfast.counts.records.payment import Payment
 from dpfast.counts.trees.noise import TreeNoise, checked, shares_of, wiped_on_errors
 from dpfast.counts.trees.noisy_tree import NoisyTree
 from dpfast.counts.trees.shape import BRANCHING, named, regular
-from dpfast.errors import ParameterError
+from dpfast.errors import ParameterError, WeakGuaranteeWarning, caller
 from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.noise.release.blocks import BLOCK
-from dpfast.noise.release.counts import refuse_less
+from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.key import release_key, sealing
-from dpfast.privacy.parameters import Real, flag, whole
+from dpfast.privacy.parameters import Real, flag, unseeded, whole
 from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
     from dpfast.noise.release.arrays import CountArray
     from dpfast.noise.release.key import ReleaseKey
 
+MANY = 10**6  # leaves: as many as a table of people has rows
+SUSPECTED = (
+    "counts has {:,} cells, one a leaf: values of people, such as their ages, are no counts, and the sensitivity is "
+    "not theirs; dpfast.quantiles takes these. Of counts, levels= names what a node sums"
+)
 
+
+@unseeded
 def tree(
     counts: npt.ArrayLike,
     *,
@@ -48,7 +56,9 @@ def tree(
 
     For ranges, CDFs and quantiles of ordered leaves, and for areas within areas.
 
-    counts: of the leaves, integers in one dimension, at least one. Leaves are public: list all.
+    counts: of the leaves, integers in one dimension, at least one. Leaves are public: list all. A
+        million and more without levels= may be values and no counts, and give a
+        WeakGuaranteeWarning, but for counts of bounded_histogram.
     branching: how many children a node has, at least 2; by default 8, which serves both kinds of
         noise. Random ranges are best at 8 to 16 under Laplace noise, at 2 to 8 under Gaussian noise
         (docs/trees.md).
@@ -94,6 +104,8 @@ def tree(
     if threads is not None:
         whole("threads", threads, 1)
     leaves = checked(counts)
+    if levels is None and leaves.size >= MANY and origin_of(counts) is None:
+        warnings.warn(SUSPECTED.format(leaves.size), WeakGuaranteeWarning, stacklevel=caller())
     shape = (
         regular(leaves.size, BRANCHING if branching is None else branching)
         if levels is None

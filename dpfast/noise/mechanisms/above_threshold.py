@@ -8,11 +8,12 @@ from typing import ClassVar
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.noise.mechanisms.equals import fitted
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.mechanisms.one_answer import OneAnswer
 from dpfast.noise.release.counts import refuse_less
 from dpfast.privacy import parameters
-from dpfast.privacy.parameters import Real
+from dpfast.privacy.parameters import Real, unseeded
 from dpfast.privacy.sensitivity import Sensitivity
 
 DRAWS = 64  # noise for so many answers at a time
@@ -49,6 +50,7 @@ class AboveThreshold(OneAnswer):
     NAME: ClassVar[str] = "above_threshold"
     threshold: int
 
+    @fitted
     def __init__(
         self,
         epsilon: Real,
@@ -73,6 +75,7 @@ class AboveThreshold(OneAnswer):
         of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)
         return of_threshold, of_threshold if self.monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)
 
+    @unseeded
     def run(self, answers: Iterable[int]) -> int | None:
         """The index of the first answer above, counted from 0; None if there is none.
 

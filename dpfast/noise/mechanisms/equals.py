@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from dpfast import _native
 from dpfast.errors import DTypeError
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
+from dpfast.privacy.parameters import SEEDS, unknown_option
 
 P = ParamSpec("P")
 # Types go by identity: a class may call itself equal to any other.
@@ -49,6 +50,21 @@ else:
                 with _native.own_mode():
                     vars(first).setdefault(self.name, self.compute(first))
             return vars(instance).setdefault(self.name, vars(first)[self.name])
+
+
+def fitted(check: Callable[P, None]) -> Callable[P, None]:
+    """A constructor whose errors of binding name the class that was called, and what it takes."""
+
+    @wraps(check)
+    def init(self: Any, *given: Any, **named: Any) -> None:
+        try:
+            check(self, *given, **named)
+        except TypeError:
+            if unfit := _unfit(type(self), check, given, named):
+                raise DTypeError(unfit) from None
+            raise
+
+    return init  # type: ignore[return-value]
 
 
 def remembered(check: Callable[P, None]) -> Callable[P, None]:
@@ -89,6 +105,8 @@ def _unfit(kind: Any, check: Callable[..., None], given: tuple[object, ...], nam
         wrong = wrong or str(error)
     if not wrong:
         return None
+    if unknown in SEEDS:
+        return unknown_option(f"{kind.__name__}()", unknown)
     code = check.__code__
     first, others = code.co_varnames[1 : code.co_argcount], code.co_varnames[code.co_argcount : len(form.parameters)]
     takes = ", ".join(first) + " by place" + ", and by name " * bool(others) + ", ".join(f"{each}=" for each in others)

@@ -17,7 +17,7 @@ from dpfast.noise.mechanisms.mechanism import Mechanism, Releasing
 from dpfast.noise.release.arrays import INT64_ENDS, Job, plain_array, prepare
 from dpfast.noise.release.engine import Draws, run
 from dpfast.privacy import parameters
-from dpfast.privacy.parameters import Real, given
+from dpfast.privacy.parameters import Real, given, unseeded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +85,7 @@ class IntegerNoise(Mechanism):
         found: int = self._half_width(confidence, cells)
         return found
 
+    @unseeded
     def sample(
         self, size: int | tuple[int, ...], *, threads: int | None = None, constant_time: bool = False
     ) -> npt.NDArray[np.int64]:
@@ -136,7 +137,7 @@ class IntegerMechanism(IntegerNoise, Releasing):
 
     if TYPE_CHECKING:  # what a release returns, for editors and type checkers
 
-        @overload
+        @overload  # type: ignore[override]  # which names the options that it refuses
         def release(self, values: int | np.integer[Any], /, **options: Unpack[OptionsWithoutDtype]) -> np.int64: ...
         @overload
         def release(self, values: int | np.integer[Any], /, **options: Unpack[Options]) -> np.integer[Any]: ...

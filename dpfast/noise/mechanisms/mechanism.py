@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypedDict
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from dpfast.noise.release.layout import disjoint, memory_order, new_result
 from dpfast.noise.release.names import Names
 from dpfast.privacy.formatting import rounded
 from dpfast.privacy.inputs import NOTHING, Inputs, inputs
-from dpfast.privacy.parameters import flag, probability, step_of_losses, whole
+from dpfast.privacy.parameters import flag, probability, step_of_losses, unknown_option, whole
 from dpfast.privacy.port import port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
@@ -305,6 +305,7 @@ class Releasing(Mechanism, Payable):
         names: Any = None,
         resume: bool = False,
         columns: Any = None,
+        **unknown: Any,
     ) -> Any:
         """Return `values` plus fresh noise: the exact sum; for reals rounded to the grid once.
 
@@ -358,6 +359,8 @@ class Releasing(Mechanism, Payable):
         <class 'numpy.int64'>
 
         """
+        if unknown:
+            self._refuse_unknown(unknown)
         no_bounds = lower is None and upper is None and clamp is None and missing is None
         one_thread = threads is None or (type(threads) is int and threads > 0)  # as few values take
         no_key = key is None and names is None and resume is False and columns is None
@@ -384,6 +387,10 @@ class Releasing(Mechanism, Payable):
         # Those of Given, without the record: it would take a tenth of a release of one number.
         given = out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume, columns
         return self._steps(values, None, given)
+
+    def _refuse_unknown(self, options: Iterable[str]) -> NoReturn:
+        takes = f"; it takes values by place, and by name {', '.join(f'{name}=' for name in Given._fields)}"
+        raise DTypeError(unknown_option(f"{type(self).__name__}.release()", min(options), takes))
 
     @property
     @abstractmethod

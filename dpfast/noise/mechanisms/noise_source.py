@@ -14,7 +14,7 @@ from dpfast.noise.mechanisms.laplace import Laplace
 from dpfast.noise.mechanisms.laws import own_laws
 from dpfast.noise.mechanisms.pure import Pure
 from dpfast.privacy import parameters
-from dpfast.privacy.parameters import Real, shown
+from dpfast.privacy.parameters import Real, shown, unseeded
 from dpfast.privacy.record import unwritten, written
 
 
@@ -75,6 +75,7 @@ class LaplaceOfScale(Laplace, OfScale):
 OF_SCALE: dict[str, Any] = {**own_laws(), "discrete_laplace": DiscreteLaplaceOfScale, "laplace": LaplaceOfScale}
 
 
+@unseeded
 def noise_source(law: str, scale: Real) -> NoiseSource:
     """The mechanism of this law and scale, for a library that keeps epsilon and sensitivity itself.
 

@@ -14,6 +14,7 @@ from dpfast.errors import DTypeError, NoGuaranteeError
 from dpfast.noise.mechanisms.discrete_laplace import GeometricNoise
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
+from dpfast.privacy.parameters import unseeded
 
 
 class OneSidedGeometric(GeometricNoise):
@@ -60,6 +61,7 @@ class OneSidedGeometric(GeometricNoise):
             "DiscreteLaplace is the mechanism"
         )
 
+    @unseeded
     def sample(
         self, size: int | tuple[int, ...], *, threads: int | None = None, constant_time: bool = False
     ) -> npt.NDArray[np.int64]:
@@ -70,8 +72,9 @@ class OneSidedGeometric(GeometricNoise):
         >>> dpfast.OneSidedGeometric(epsilon=1, sensitivity=1).sample(3).dtype
         dtype('int64')
         """
-        draws = super().sample(size, threads=threads, constant_time=constant_time)
-        return np.abs(draws, out=draws)  # a fair sign, taken off again
+        draws: npt.NDArray[np.int64] = super().sample(size, threads=threads, constant_time=constant_time)
+        np.abs(draws, out=draws)  # a fair sign, taken off again
+        return draws
 
     @lockfree_property
     def _law(self) -> ExactOneSidedGeometric:

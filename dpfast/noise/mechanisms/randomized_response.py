@@ -15,13 +15,14 @@ from dpfast import _native
 from dpfast.errors import DpfastError, DTypeError, ParameterError, UnusableValuesError
 from dpfast.noise import kernels
 from dpfast.noise.mechanisms.described import Payable
+from dpfast.noise.mechanisms.equals import fitted
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.release.arrays import plain_array
 from dpfast.noise.release.counts import refuse_less
 from dpfast.privacy import exact, formatting, parameters, response, two_coins
 from dpfast.privacy.exact.binomial import lower_bound, upper_bound
 from dpfast.privacy.guarantee import Guarantee, warn_if_weak
-from dpfast.privacy.parameters import Real, shown
+from dpfast.privacy.parameters import Real, shown, unseeded
 from dpfast.privacy.port import port
 from dpfast.privacy.record import written
 
@@ -82,6 +83,7 @@ class RandomizedResponse(Payable):
     )
     unit: str
 
+    @fitted
     def __init__(self, epsilon: Real, categories: int = 2, *, answers_per_unit: int = 1, unit: str = "person") -> None:
         answers = _answers(answers_per_unit)
         exact_epsilon = answers * _each(epsilon, answers)
@@ -196,6 +198,7 @@ class RandomizedResponse(Payable):
 
     # ------------------------------------------------------------------ answers
 
+    @unseeded
     def release(self, answers: npt.ArrayLike, /) -> npt.NDArray[Any]:
         """Noisy answers, of the same shape and dtype.
 

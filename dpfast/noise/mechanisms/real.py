@@ -79,7 +79,7 @@ class RealMechanism(Releasing):
 
     if TYPE_CHECKING:  # what a release returns, for editors and type checkers
 
-        @overload
+        @overload  # type: ignore[override]  # which names the options that it refuses
         def release(self, values: float | np.floating[Any], /, **options: Unpack[Options]) -> np.floating[Any]: ...
         @overload
         def release(

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from dpfast import _native
 from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.noise import kernels
+from dpfast.noise.mechanisms.equals import fitted
 from dpfast.noise.mechanisms.integer import SAMPLE_SCALE
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.mechanisms.one_answer import OneAnswer
@@ -42,7 +43,7 @@ from dpfast.noise.release.counts import refuse_less
 from dpfast.noise.release.digits import reader
 from dpfast.privacy import exact
 from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon
-from dpfast.privacy.parameters import Real, given, shown, whole
+from dpfast.privacy.parameters import Real, given, shown, unseeded, whole
 from dpfast.privacy.sensitivity import Sensitivity
 
 Scores: TypeAlias = npt.NDArray[Any]
@@ -56,6 +57,7 @@ class Selection(OneAnswer, ABC):
 
     OPTIONS: ClassVar[frozenset[str]] = frozenset({"k"})
 
+    @fitted
     def __init__(
         self,
         epsilon: Real,
@@ -105,6 +107,7 @@ class Selection(OneAnswer, ABC):
     @overload
     def select(self, scores: npt.ArrayLike, /, *, k: int) -> npt.NDArray[np.int64]: ...
 
+    @unseeded
     def select(self, scores: npt.ArrayLike, /, *, k: int | None = None) -> int | npt.NDArray[np.int64]:
         """The index of the candidate selected; or with k those of the k best, in their order.
 

@@ -31,6 +31,7 @@ from dpfast.noise.release.secret import (
     read,
     read_again,
 )
+from dpfast.privacy.parameters import bare_names
 from dpfast.system import flush_folder
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class _Master(Secret):
     def _place(self) -> Path | None:
         """The file where a worker finds the secret."""
         return None
+
+
+bare_names(_Master)
 
 
 class Key(_Master):

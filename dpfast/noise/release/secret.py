@@ -95,6 +95,8 @@ class Secret:
             self._held = bytearray(secret)
             _secrets[id(self)] = self
 
+    __init__.__qualname__ = "Key"  # as users call it, for errors of Python's own
+
     def _blank(self) -> None:
         """Wipe the secret, in place: where a thread hashes under it, it cannot be resized."""
         self._held[:] = bytes(len(self._held))
