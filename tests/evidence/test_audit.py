@@ -19,6 +19,7 @@ from dpfast.app.pictures.audit import draw
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.evidence import audit
 from dpfast.evidence.audit.certify import least_epsilon
+from dpfast.evidence.bench import sampler
 
 NEIGHBOURS = [(0, 1)]
 rng = np.random.default_rng(20120)
@@ -343,6 +344,48 @@ def test_targets(tmp_path, monkeypatch) -> None:
     }.items():
         with pytest.raises(ParameterError, match=words):
             audit.load(target)
+
+
+def test_a_function_of_one_array_is_the_same_as_of_a_count_and_a_number() -> None:
+    """What `bench --sampler` takes; of whole counts int64, of a real law float64."""
+    kinds = set()
+
+    def add(counts, strength=1):
+        kinds.add((counts.dtype, counts.ndim))
+        noise = geometric(counts.size, 2 * strength)
+        return (
+            counts + noise if counts.dtype.kind == "i" else counts + np.random.default_rng().laplace(size=counts.size)
+        )
+
+    assert audit.privacy(add, 1, n=20_000, pairs=NEIGHBOURS).found
+    assert not audit.privacy(add, 3, n=20_000, pairs=NEIGHBOURS).found
+    assert not audit.law(dpfast.DiscreteLaplace(1, 1).release, dpfast.DiscreteLaplace(1, 1), n=20_000).found
+    assert kinds == {(np.dtype(np.int64), 1)}
+    assert audit.law(add, dpfast.Laplace(1, 1, granularity=1), on_grid=True, n=20_000).found  # reals off the grid
+    audit.privacy(add, 1, n=20_000, pairs=[(0, 0.5)], sensitivity=0.5)
+    audit.privacy(add, 1, n=20_000, pairs=NEIGHBOURS, real=True)
+    assert kinds == {(np.dtype(np.int64), 1), (np.dtype(np.float64), 1)}
+    for wrong in (lambda counts: counts[:-1], lambda counts: 1 / 0, lambda counts: None):
+        with pytest.raises(ParameterError, match="^the audited function"):
+            audit.privacy(wrong, 1, n=1000)
+
+
+def test_one_function_is_audited_and_benchmarked(tmp_path, monkeypatch, capsys) -> None:
+    """By one name, in two commands; the other form is for an audit alone, and bench says so."""
+    text = "import numpy as np\ndef add(counts):\n    r, p = np.random.default_rng(), -np.expm1(-0.5)\n"
+    text += "    return counts + r.geometric(p, counts.size) - r.geometric(p, counts.size)\n"
+    text += "def drawn(count, n):\n    return add(np.full(n, count))\n"
+    (tmp_path / "one_noise.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    law = ["--epsilon", "0.5", "--distribution", "discrete_laplace", "--quiet"]
+    for name in ("add", "drawn"):
+        assert main(["audit", f"one_noise.py:{name}", *law, "--n", "20000"]) == 0
+    assert "passed" in capsys.readouterr().out
+    monkeypatch.setattr(sampler, "DRAWS", (20_000, 20_000))
+    monkeypatch.setattr(sampler, "CALLS", (200, 200))
+    assert main(["bench", "--sampler", "one_noise.py:add", *law, "--size", "1000", "--rounds", "1"]) == 0
+    assert main(["bench", "--sampler", "one_noise.py:drawn", *law]) == 2
+    assert "one_noise.py:drawn needs 2 arguments; `dpfast audit` takes" in capsys.readouterr().err
 
 
 def test_report() -> None:

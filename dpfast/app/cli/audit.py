@@ -41,8 +41,10 @@ def audit(
 ) -> None:
     """Look for what FUNCTION gives away beyond its promise.
 
-    FUNCTION(count, n) returns n independent noisy counts. MODULE is one that Python can import from
-    here, or a file.py.
+    FUNCTION takes one array of equal counts and returns it with noise, as for `dpfast bench
+    --sampler`: of int64, or of float64 if --distribution is a real one. Or it is FUNCTION(count, n),
+    and returns n independent noisy counts. MODULE is one that Python can import from here, or a
+    file.py.
 
     Exit codes: 0 nothing found, 1 found, 2 wrong usage. A mechanism that keeps its promise is
     accused with probability one in a million at most, by each of the two audits.
@@ -58,7 +60,8 @@ def audit(
     with closing(terminal.Bar(quiet=quiet)) as bar:
         common: dict[str, Any] = {"n": n, "progress": lambda text: bar.show(text=text)}
         if epsilon is not None:
-            of = {"delta": delta, "sensitivity": noise["sensitivity"], **common}
+            real = exact is not None and not exact.INTEGERS
+            of = {"delta": delta, "sensitivity": noise["sensitivity"], "real": real, **common}
             reports.append(auditor.privacy(function, epsilon, **of))
         if exact:
             reports.append(auditor.law(function, exact, on_grid=noise["granularity"] is not None, **common))

@@ -159,10 +159,16 @@ def beside_ours(
     **parameters: Any,
 ) -> Comparison:
     from dpfast.evidence.audit import load
+    from dpfast.evidence.audit.audited import needed
     from dpfast.evidence.bench.sampler import Sampler, compare
 
     exact = noise_of(distribution, granularity=granularity, **parameters)
     function: Any = load(sampler, "--sampler")
+    if needed(function) > 1:
+        raise ParameterError(
+            f"--sampler must be a function of one array, which it returns with noise, and {sampler} needs {needed(function)} "
+            "arguments; `dpfast audit` takes such a function, too"
+        )
     with closing(terminal.Bar(quiet=quiet)) as shown:
         return compare(
             Sampler(sampler, function), exact, size, rounds, progress(quiet=quiet), lambda text: shown.show(text=text),

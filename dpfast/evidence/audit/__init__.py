@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An auditor of any mechanism: `function(count, n)` must return n independent outputs for a count.
+"""An auditor of any mechanism: a function of an array of counts, or of a count and how many outputs.
+
+`function(counts)` adds noise to equal counts, as `dpfast bench --sampler` takes it; `function(count,
+n)` returns n independent outputs for a count. What needs one argument is the former.
 
 `privacy` looks for an event whose probability grows by more than e^epsilon from a count to its
 neighbour. `law` compares the noise with an exact law. Both draw afresh and say what they could have

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -18,7 +20,7 @@ from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy.formatting import output
 
 Outputs: TypeAlias = "npt.NDArray[np.int64] | npt.NDArray[np.float64]"
-Function: TypeAlias = Callable[[Any, int], Any]
+Function: TypeAlias = Callable[..., Any]
 Progress: TypeAlias = Callable[[str], None]
 DRAWS = 2_000_000  # for each count, by default
 LEAST_DRAWS = 200
@@ -66,15 +68,28 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error!s:.200}".rstrip(": ")
 
 
-class Audited:
-    """The function, its outputs checked, and how long it takes."""
+def needed(function: Function) -> int:
+    """How many arguments it needs by place; 0 if it does not say."""
+    try:
+        takes = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # one in C that does not say
+        return 0
+    by_place = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return len([each for each in takes if each.kind in by_place and each.default is each.empty])
 
-    def __init__(self, function: Function, n: int, progress: Progress | None) -> None:
+
+class Audited:
+    """The function, its outputs checked, and how long it takes. real: whether arrays are float64."""
+
+    def __init__(self, function: Function, n: int, progress: Progress | None, *, real: bool = False) -> None:
         if not callable(function):
-            raise DTypeError(f"function must be callable as function(count, n), not {type(function).__name__}")
+            raise DTypeError(
+                f"function must be callable as function(counts) or function(count, n), not {type(function).__name__}"
+            )
         if isinstance(n, bool) or not isinstance(n, int) or n < LEAST_DRAWS:
             raise ParameterError(f"n must be a whole number of at least {LEAST_DRAWS}, got {n!s:.40}")
-        self.function, self.n = function, n  # draws for each count
+        self.n = n  # draws for each count
+        self.function = partial(_on_array, function, real) if needed(function) == 1 else function
         self.say: Progress = progress or (lambda _: None)
         self.began = time.monotonic()
         self.drawing, self.drawn = 0.0, 0  # seconds, outputs
@@ -113,6 +128,10 @@ class Audited:
                 f"the audited function must return n outputs, one for each draw: asked for {n:,}, got shape {found.shape}"
             )
         return _plain(found)
+
+
+def _on_array(function: Function, real: bool, count: float, n: int) -> Any:
+    return function(np.full(n, count, np.float64 if real or isinstance(count, float) else np.int64))
 
 
 def _plain(found: npt.NDArray[Any]) -> Outputs:

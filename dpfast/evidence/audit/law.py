@@ -36,7 +36,9 @@ def law(
     n: int = DRAWS,
     progress: Progress | None = None,
 ) -> Findings:
-    """Compare `function(count, n) - count` with a mechanism's noise: two counts, n draws in all.
+    """Compare a function's outputs less the count with a mechanism's noise: two counts, n draws.
+
+    function: as of `privacy`; an array is of float64 if the mechanism's values are real.
 
     The false-alarm rate relies on normal and chi-squared tails of the mean, the variance and the
     shape: use an n of 20,000 or more. The other tests are exact.
@@ -45,7 +47,7 @@ def law(
     on_grid: outputs must lie on a real law's grid; else a finer grid, as that of doubles, will do.
     Raises: ParameterError, DTypeError.
     """
-    audited = Audited(function, n, progress)
+    audited = Audited(function, n, progress, real=not getattr(mechanism, "INTEGERS", True))
     laws = tuple(own_laws().values())
     if type(mechanism) not in laws:
         raise DTypeError(

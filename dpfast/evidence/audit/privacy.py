@@ -34,9 +34,12 @@ def privacy(
     n: int = DRAWS,
     sensitivity: Real = 1,
     progress: Progress | None = None,
+    real: bool = False,
 ) -> Findings:
-    """Look for what `function(count, n)` gives away beyond epsilon (and delta).
+    """Look for what a function gives away beyond epsilon (and delta).
 
+    function: of one array of equal counts, as `dpfast bench --sampler` takes it, or function(count,
+        n), which returns n outputs. real: whether the array is of float64, and not of int64.
     pairs: counts to compare; each `sensitivity` between them allows one epsilon. By default three:
         0 and its neighbour; 0 and the count about 2/epsilon neighbours away, where a wrong scale
         shows with fewest draws; and the worst, after a short look, of some forty neighbouring pairs
@@ -45,7 +48,7 @@ def privacy(
     Raises: ParameterError, DTypeError (a parameter, or a function that fails or does not return n
         numbers).
     """
-    audited = Audited(function, n, progress)
+    audited = Audited(function, n, progress, real=real)
     promise, change = _checked(epsilon, delta, sensitivity)
     spent, most = promise
     z = normal_quantile(findings.ALPHA / 100)
