@@ -239,7 +239,9 @@ def jointly(
     if not cells:
         raise DTypeError(f"there is no column. {NUMBERS}")
     kinds = {each.dtype.kind for each in cells}
-    if np.result_type(*cells).kind == "f" and kinds != {"f"}:
+    gaps = options["missing"] is not None and np.dtype(options["dtype"]).kind in "iu"  # of counts: doubles are whole
+    whole = gaps and {str(each.dtype) for each in cells if each.dtype.kind == "f"} == {"float64"} and len(kinds) == 2
+    if np.result_type(*cells).kind == "f" and kinds != {"f"} and not whole:
         dtypes = ", ".join(sorted({str(each.dtype) for each in cells}))
         raise DTypeError(f"columns of {dtypes} make no array of one kind. {NUMBERS}")
     if options.get("names") is not None:
@@ -255,6 +257,12 @@ NUMBERS = (
     "A frame is released as one vector of all its cells, so all are integers, or all are floats: choose these "
     "columns, or release a column alone"
 )
+
+
+def small_enough(fits: bool) -> None:
+    """Raises: UnusableValuesError (a whole number of more bits than a count has)."""
+    if not fits:
+        raise UnusableValuesError("counts must fit int64, and one in a column of more bits does not")
 
 
 def filler(missing: object, dtype: np.dtype[Any]) -> int:

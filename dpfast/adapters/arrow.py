@@ -3,6 +3,9 @@
 
     table.set_column(1, "visits", DiscreteLaplace(epsilon=1, sensitivity=1).release(table["visits"]))
 
+A RecordBatchReader, which is read once, gives a Table. Decimals of scale 0, such as DuckDB's sums of
+integers, are counts if they fit int64.
+
 All cells of a Table or a RecordBatch are released as one vector: the sensitivity is that of all of
 them together. One of several columns needs `columns=`, those that get noise and are returned. The
 input of a column is read where it lies. The result is the memory that NumPy wrote.
@@ -17,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpfast import DTypeError
-from dpfast.adapters import chosen, filler, jointly, library
+from dpfast.adapters import chosen, filler, jointly, library, small_enough
 
 pa = library("pyarrow", "arrow", ">=20")
 
@@ -32,25 +35,51 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
     Raises: DTypeError (no column of numbers); ParameterError (nulls without `missing`); what
         release raises.
     """
+    if isinstance(values, pa.RecordBatchReader):
+        chosen(values.schema.names, options["columns"])  # what is refused leaves it unread
+        values = _read_all(values)
     if isinstance(values, (pa.Table, pa.RecordBatch)):
         table = values.select(chosen(values.column_names, options["columns"]))
         noisy = jointly(released, table.columns, read, options, partial(_labels, table))
         return type(values).from_arrays([pa.array(cells) for cells in noisy], names=table.column_names)
     if not isinstance(values, (pa.Array, pa.ChunkedArray)):
-        raise DTypeError(f"of pyarrow a release takes a column, a Table or a RecordBatch, not {type(values).__name__}")
+        hint = ": give it as .to_table()" if hasattr(values, "to_table") else ""
+        raise DTypeError(
+            "of pyarrow a release takes a column, a Table, a RecordBatch or a reader of these, not "
+            f"{type(values).__name__}{hint}"
+        )
     noisy = pa.array(released(read(values, options["missing"]), **options))
     return noisy if isinstance(values, pa.Array) else pa.chunked_array([noisy])
+
+
+def _read_all(reader: Any) -> Any:
+    """Its rows, which are read once. Its own error is dropped, for it could quote values."""
+    try:
+        return reader.read_all()
+    except pa.ArrowInvalid as failure:
+        raise DTypeError(f"the reader failed with {type(failure).__name__}: read_all() says why") from None
 
 
 def _labels(table: Any) -> tuple[range, list[str]]:
     return range(table.num_rows), table.column_names
 
 
+def _whole(values: Any) -> Any:
+    """A column of whole decimals as int64. Raises: UnusableValuesError (one does not fit)."""
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return small_enough(False)
+
+
 def read(values: Any, missing: object) -> Any:
     """The cells of a column as NumPy's, NaN for nulls. Raises: DTypeError, ParameterError."""
+    if pa.types.is_decimal(values.type) and values.type.scale == 0:  # such as the sums of DuckDB
+        values = _whole(values)
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        hint = ": column.cast('int64') takes what fits" if pa.types.is_decimal(kind) else ""
+        casts = pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
+        hint = ": column.cast('int64') takes what fits" if casts else ""
         raise DTypeError(f"a pyarrow column must hold integers or floats, not {kind}{hint}")
     if pa.types.is_integer(kind) and values.null_count:
         values = values.fill_null(pa.scalar(filler(missing, np.dtype(kind.to_pandas_dtype())), kind))

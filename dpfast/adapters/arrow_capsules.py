@@ -27,12 +27,14 @@ import numpy.typing as npt
 
 from dpfast import DTypeError, UnusableValuesError
 from dpfast._native import arrow_capsule
-from dpfast.adapters import chosen, filler, jointly
+from dpfast.adapters import chosen, filler, jointly, small_enough
 
 FORMATS = {
     "c": np.int8, "C": np.uint8, "s": np.int16, "S": np.uint16, "i": np.int32, "I": np.uint32,
     "l": np.int64, "L": np.uint64, "f": np.float32, "g": np.float64,
 }  # fmt: skip
+WHOLE_DECIMAL = re.compile(r"d:\d+,0(,128)?")  # such as the sums of DuckDB, HUGEINT
+DECIMAL = np.dtype([("low", np.uint64), ("high", np.int64)])  # 128 bits, on a machine of little end
 LETTERS = {np.dtype(there): letter for letter, there in FORMATS.items()}
 ROWS = "+s"  # a structure: a row of several columns
 MOST = 2**48  # bytes of a buffer: more than a machine can hold
@@ -231,7 +233,10 @@ def _stream(values: Any, asked: Any) -> tuple[Rows | None, list[Column]]:
     finally:
         if stream.release:
             RELEASE(stream.release)(ctypes.addressof(stream))
-    return rows, [_joined(np.dtype(each), [part[i] for part in parts]) for i, each in enumerate(formats)]
+    return rows, [
+        _joined(np.dtype(np.int64 if each is DECIMAL else each), [part[i] for part in parts])
+        for i, each in enumerate(formats)
+    ]
 
 
 def _joined(dtype: np.dtype[Any], parts: list[Column]) -> Column:
@@ -298,9 +303,14 @@ def _format(schema: Any) -> str:
 
 def _type(schema: Any, where: str = "") -> Any:
     found = _format(schema)
+    if WHOLE_DECIMAL.fullmatch(found) and not schema.dictionary:
+        return DECIMAL
     if found not in FORMATS or schema.dictionary:
         kind = "a dictionary" if schema.dictionary else f"the Arrow format {found!r:.20}"
-        raise DTypeError(f"{where}an Arrow column must hold integers or floats, not {kind}")
+        hint = {"d": ": cast it, such as sum(x)::bigint in DuckDB", "b": ": cast it to an integer"}.get(found[:1], "")
+        raise DTypeError(
+            f"{where}an Arrow column must hold integers or floats, not {kind}{'' if schema.dictionary else hint}"
+        )
     return FORMATS[found]
 
 
@@ -346,7 +356,13 @@ def _column(array: Any, dtype: np.dtype[Any], begin: int, length: int) -> Column
     if begin + length > MOST // dtype.itemsize:
         raise DTypeError(f"{BROKEN}: a length or an offset")
     cells = _bytes(array.buffers[1], begin * dtype.itemsize, length * dtype.itemsize).view(dtype)
-    return Column(cells, _nulls(array, begin, length))
+    nulls = _nulls(array, begin, length)
+    if dtype == DECIMAL:
+        low = np.ascontiguousarray(cells["low"]).view(np.int64)
+        fits = (low >> 63) == cells["high"]
+        small_enough(bool((fits if nulls is None else fits | nulls).all()))
+        cells = low
+    return Column(cells, nulls)
 
 
 def _nulls(array: Any, begin: int, length: int) -> npt.NDArray[np.bool_] | None:

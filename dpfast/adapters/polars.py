@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
-from dpfast.adapters import chosen, filler, jointly, library
+from dpfast.adapters import chosen, filler, jointly, library, small_enough
 
 pl = library("polars", "polars", ">=1.0")
 
@@ -32,6 +32,7 @@ NUMPY = {
     pl.UInt8: np.uint8, pl.UInt16: np.uint16, pl.UInt32: np.uint32, pl.UInt64: np.uint64,
     pl.Float32: np.float32, pl.Float64: np.float64,
 }  # fmt: skip
+WIDE = [getattr(pl, name) for name in ("Int128", "UInt128") if hasattr(pl, name)]
 POLARS = {np.dtype(there): here for here, there in NUMPY.items()}
 # As the input. None would call the function on made-up data; before Polars had the word, it left
 # the schema open.
@@ -78,9 +79,15 @@ def _labels(frame: Any) -> tuple[range, list[str]]:
 
 def _read(values: Any, missing: object) -> Any:
     """The cells of a column as NumPy's, NaN for nulls. Raises: DTypeError, ParameterError."""
+    if values.dtype in WIDE or (values.dtype == pl.Decimal and values.dtype.scale == 0):
+        whole = values.cast(pl.Int64, strict=False)
+        small_enough(whole.null_count() == values.null_count())
+        values = whole
     if values.dtype not in NUMPY:
+        casts = values.dtype.base_type() in {pl.Decimal, pl.Boolean}
         raise DTypeError(
             f"a Polars column must hold integers or floats of at most 64 bits, not {values.dtype.base_type()}"
+            + (": column.cast(pl.Int64) makes counts of it" if casts else "")
         )
     if values.dtype.is_integer() and values.null_count():
         null = filler(missing, np.dtype(NUMPY[values.dtype]))

@@ -58,6 +58,14 @@ def amounts(values: dict[str, Fraction], *, up: bool) -> str:
     return ", ".join(f"{name} {amount(value, up=up)}" for name, value in values.items())
 
 
+def cost(values: dict[str, Fraction], write: Callable[[Fraction], str]) -> str:
+    """One spend, such as "epsilon 1, delta 1e-6 (or, counted in rho: 0.1)", of which none adds up."""
+    counted = {name: value for name, value in values.items() if name == "rho" or "epsilon" not in values}
+    told = {name: value for name, value in values.items() if name not in counted} or counted
+    said = ", ".join(f"{name} {write(value)}" for name, value in told.items())
+    return said if told is counted or not counted else f"{said} (or, counted in rho: {write(counted['rho'])})"
+
+
 LEAST = Fraction(1, 10**6)  # per cent: what lacks less to 0 or 100 is not told apart
 
 

@@ -155,7 +155,9 @@ def power_of_two(name: str, value: Real | object) -> int:
     """The exponent of a parameter that is a power of two."""
     exact = exact_positive(name, value)
     if exact.numerator & (exact.numerator - 1) or exact.denominator & (exact.denominator - 1):
-        raise ParameterError(f"{name} must be a power of two, got {shown(value)}")
+        below = exact.numerator.bit_length() - exact.denominator.bit_length()
+        below -= Fraction(2) ** below > exact
+        raise ParameterError(f"{name} must be a power of two, got {shown(value)}: the next below it is 2**{below}")
     return exact.numerator.bit_length() - exact.denominator.bit_length()
 
 

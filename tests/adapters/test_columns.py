@@ -22,7 +22,6 @@ from columns import (
     each_library,
     failing_kernels,
     fixed,
-    pl,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -161,8 +160,6 @@ def test_missing_is_checked_for_numpy_too() -> None:
 @pytest.mark.parametrize("mech", [COUNTS, VALUES], ids=lambda m: m.NAME)
 def test_refused(make, message, mech) -> None:
     """What is no column of numbers, by a message that names the type and never a count."""
-    if "Int128" in message and not hasattr(pl, "Int128"):
-        pytest.skip("a Polars without 128 bits")
     with pytest.raises(DTypeError, match=message) as caught:
         mech.release(make())
     assert not re.search("91", str(caught.value))

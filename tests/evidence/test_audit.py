@@ -350,7 +350,7 @@ def test_a_function_of_one_array_is_the_same_as_of_a_count_and_a_number() -> Non
     """What `bench --sampler` takes; of whole counts int64, of a real law float64."""
     kinds = set()
 
-    def add(counts, strength=1):
+    def add(counts, strength=1) -> np.ndarray:
         kinds.add((counts.dtype, counts.ndim))
         noise = geometric(counts.size, 2 * strength)
         return (

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -14,7 +15,6 @@ import click
 import dpfast
 from dpfast import terminal
 from dpfast.app.cli.file_options import is_file, text_options
-from dpfast.app.cli.ledger import amounts
 from dpfast.app.cli.measures import Count, Mean, Sum, interval_options, measure_options, noise_options
 from dpfast.app.cli.options import chosen, figures
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
@@ -23,6 +23,7 @@ from dpfast.counts.records.bounded_histogram import CAPS, EACH_ROW, ROW_IS, Boun
 from dpfast.errors import ParameterError
 from dpfast.noise.release.seal import by_column, kind_of, manifest
 from dpfast.privacy import meaning
+from dpfast.privacy.formatting import amount, cost
 from dpfast.privacy.parameters import exact_real
 
 if TYPE_CHECKING:
@@ -249,13 +250,13 @@ class Asked(NamedTuple):
         """What it costs, and how wide the noise is."""
         mechanism, unit = self.mechanism, self.unit
         spent = {name: value for name, value in figures(mechanism.guarantee).items() if value}
-        cost = amounts(spent, up=True)
+        spends = cost(spent, partial(amount, up=True))
         caps = [f"{name.replace('_', '-')} {self.caps[name]:,}" for name in CAPS if name in self.caps]
         bounded = f"one {unit} counts with {', '.join(caps[not self.by :]) or 'one sum, which --clamp bounds'}"
         if "unit" not in self.given:
             bounded = "each row is another unit, as you say"
         said = [f"{self.title}: {bounded}"]
-        said += [f"cost: {cost} per {unit}, {mechanism.guarantee.adjacency}"]
+        said += [f"cost: {spends} per {unit}, {mechanism.guarantee.adjacency}"]
         return [*said, *self.measure.lines()]
 
     def explained(self) -> str:

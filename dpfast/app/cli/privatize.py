@@ -41,7 +41,7 @@ from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer,
 from dpfast.app.report.facts import LABELS, ROWS, Facts
 from dpfast.errors import ParameterError
 from dpfast.noise.release.engine import usable_threads
-from dpfast.privacy.formatting import plain
+from dpfast.privacy.formatting import cost, plain
 from dpfast.privacy.parameters import exact_positive
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ class Release(NamedTuple):
             f"{name}: {rows:,} {what}, {law(mechanism)}, {within}{more}"
             for name, more in zip(self.table.chosen, rounds, strict=True)
         ]
-        total = ", ".join(f"{name} {plain(value)}" for name, value in self.spent.items())
+        total = cost(self.spent, plain)
         choice = f" ({_choice(self.asked.given, epsilon_is)})" if epsilon_is else ""
         return [*said, f"total {total} per {mechanism.unit}, {mechanism.adjacency}{choice}"]
 

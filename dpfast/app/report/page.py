@@ -155,7 +155,8 @@ def _amounts(facts: Facts) -> str:
         return formatting.amounts({"epsilon": of.epsilon}, up=True)
     approximately = {} if of.epsilon is None else {"epsilon": of.epsilon, "delta": of.delta or Fraction(0)}
     zcdp = {"rho": of.rho, **({"delta": of.rho_delta} if of.rho_delta else {})}
-    return "; ".join(formatting.amounts(each, up=True) for each in (approximately, zcdp) if each)
+    first, *others = [formatting.amounts(each, up=True) for each in (approximately, zcdp) if each]
+    return f"{first} (or, counted in rho: {others[0].removeprefix('rho ')})" if others else first
 
 
 # ------------------------------------------------------------------ the noisy table

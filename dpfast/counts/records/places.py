@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dpfast import _native
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.release.arrays import UINT64
-from dpfast.noise.release.columns import CHUNK, Column, Integers, column, columns_of
+from dpfast.noise.release.columns import CHUNK, Column, Integers, column, columns_of, refuse_unread
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -86,6 +86,7 @@ def key_columns(keys: Any, name: str = KEYS) -> tuple[list[Column], bool]:
 
 def in_columns(keys: Any, name: str = KEYS) -> Any:
     """The tuple of columns, if there are several: of a frame, a tuple or a list of them."""
+    refuse_unread("keys", keys)
     of_frame = columns_of(keys)
     if of_frame is not None:
         if not of_frame:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.noise.release.counts import origin_of
 from dpfast.noise.release.layout import disjoint, overlaps_itself, same_place
 from dpfast.privacy.inputs import NOTHING, Ends, Inputs
@@ -22,6 +22,11 @@ from dpfast.privacy.parameters import Real, exact_real, given, shown, two_to, wh
 CountArray: TypeAlias = npt.NDArray[np.integer[Any]]
 RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
 
+HINTS = {  # by the kind of an array that holds no numbers
+    "O": ": np.array(values, 'int64') makes counts of whole numbers; of a dict, list(counts.values())",
+    "b": ": astype('int64') makes 0 and 1 of it",
+}
+WHOLE = 2.0**53  # up to here every whole number is a double of its own
 INTEGERS, REALS = "an integer dtype", "float64 or float32"
 BUFFER = 1 << 16  # counts that NumPy casts or gathers at a time, where the arrays are not plain
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
@@ -79,14 +84,35 @@ def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
         array = array.astype(INT64)  # NumPy makes floats of it
     if array.dtype is not INT64 and (array.dtype.kind not in "iu" or array.dtype.itemsize > 8):
         hint = (
-            ": for real values there are Laplace and Gaussian; astype('int64') makes counts of whole numbers"
+            ": for real values there are Laplace and Gaussian; astype('int64') makes counts of whole numbers, and missing=0 "
+            "takes float64 with gaps"
             if array.dtype.kind == "f"
-            else ""
+            else HINTS.get(array.dtype.kind, "")
         )
         raise DTypeError(
             f"{name} must be of an integer dtype (int8 to int64, uint8 to uint64), not {array.dtype}{hint}"
         )
     return array
+
+
+def _with_gaps(counts: npt.ArrayLike, missing: int) -> npt.ArrayLike:
+    """float64 counts with NaN for gaps, as pandas makes them, as integers; others as they are.
+
+    Beyond 2^53 a double may be the rounding of another count, and neighbours may lie further apart
+    than their counts do: these are refused.
+    Raises: UnusableValuesError (no whole numbers); ParameterError (missing is beyond int64).
+    """
+    array = counts if isinstance(counts, np.ndarray) else plain_array("counts", counts, INTEGERS)
+    if array.dtype.newbyteorder("=") != FLOAT64 or (not array.size and not isinstance(counts, np.ndarray)):
+        return counts
+    if not INT64_ENDS[0] <= missing <= INT64_ENDS[1]:
+        raise ParameterError(f"missing must be of the type of counts, int64, got {shown(missing)}")
+    gaps = np.isnan(array)
+    if not (gaps | ((np.abs(array) <= WHOLE) & (np.trunc(array) == array))).all():
+        raise UnusableValuesError("counts in float64 must be whole numbers within 2**53, or NaN for missing")
+    filled = np.where(gaps, 0, array).astype(INT64)
+    filled[gaps] = missing
+    return filled
 
 
 def real_array(name: str, value: npt.ArrayLike) -> RealArray:
@@ -128,6 +154,8 @@ def prepare(
     public: Inputs = NOTHING,
 ) -> Job:
     """Check all that can be wrong with a release's arrays. A clamp makes a clamped copy."""
+    if public.missing is not None:
+        counts = _with_gaps(counts, int(public.missing))
     array = integer_array("counts", counts)
     if public.clamp is not None:
         _check_ends("counts", array.dtype, public.clamp, ENDS[array.dtype.kind, array.dtype.itemsize])

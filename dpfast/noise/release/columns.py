@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -19,7 +19,42 @@ if TYPE_CHECKING:
 Integers: TypeAlias = "npt.NDArray[np.integer[Any]]"
 
 CHUNK = 1 << 15  # rows at a time that are Python objects or 64-bit temporaries
+WIDE = "Int128", "UInt128"  # of Polars, and of no NumPy
 RULE = "integers or strings, all of one kind and none missing"
+
+
+# What makes names of others, by the name of their type; {0} is the column.
+_CASTS = {
+    "[int(key) for key in {0}]": ("bool", "bool_", "float", "float32", "float64", "Decimal", *WIDE),
+    "[str(key) for key in {0}]": ("time", "Period", "UUID", "timedelta", "timedelta64"),
+    "[str(key)[:10] for key in {0}]": (
+        "date",
+        "datetime",
+        "datetime64",
+        "Timestamp",
+    ),  # in any unit it begins with the day
+    "[key.hex() for key in {0}]": ("bytes", "bytes_"),
+    "fill them with a name of their own, such as 'unknown', or leave out such rows": ("NoneType", "NAType", "NaTType"),
+}
+_READERS = {  # what gives the rows of an object that has none yet, by a method that it has
+    "collect": ".collect() it first", "to_arrow_table": "give .to_arrow_table(), or a column of it",
+    "read_all": "give .read_all(), or a column of it", "__next__": "give list(…) of it",
+}  # fmt: skip
+
+
+def refuse_unread(name: str, values: Any) -> None:
+    """Raises: DTypeError (what gives rows once it is asked, and has none yet)."""
+    for method, how in _READERS.items():
+        if hasattr(type(values), method):
+            raise DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}: {how}")
+
+
+def _cast(name: str, values: Any, kinds: Iterable[str]) -> str:
+    """The cast that helps, as the end of a message about types of these names; or nothing."""
+    rows = f"{name}.to_pylist()" if hasattr(values, "to_pylist") else name
+    found = [cast.format(rows) for cast, known in _CASTS.items() if any(kind in known for kind in kinds)]
+    makes = {"[i": " makes names of whole numbers", "[s": " makes names of them", "[k": " makes names of them"}
+    return f": {found[-1]}{makes.get(found[-1][:2], '')}" if found else ""
 
 
 class Column(NamedTuple):
@@ -59,6 +94,7 @@ def column(name: str, values: Any) -> Column:
         return Column(np.fromiter(values, INT64, len(values)), None)
     if isinstance(values, (list, tuple, range)):
         values = np.fromiter(values, object, len(values))  # asarray would make strings of [1, "1"]
+    refuse_unread(name, values)
     wrong = DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}")
     if isinstance(values, (str, bytes)):  # such as a column's name
         raise wrong
@@ -67,6 +103,8 @@ def column(name: str, values: Any) -> Column:
         none = values[:0]
     except (TypeError, IndexError, KeyError, ValueError):  # the last: a MultiIndex has no one array
         raise wrong from None
+    if (wide := str(getattr(values, "dtype", ""))) in WIDE:
+        raise DTypeError(f"{name} must hold {RULE}, not {wide}{_cast(name, values, [wide])}")
     kind = plain_array(name, none, RULE)
     if kind.ndim != 1:
         raise ParameterError(f"{name} must have one dimension, got {kind.ndim}")
@@ -76,7 +114,8 @@ def column(name: str, values: Any) -> Column:
             raise DTypeError(f"{name} must hold {RULE}")
         return Column(array.astype(array.dtype.newbyteorder("="), copy=False), None)
     if kind.dtype.kind not in "OUT":
-        raise DTypeError(f"{name} must hold {RULE}, not {kind.dtype}: write others as one of these first")
+        cast = _cast(name, values, [kind.dtype.type.__name__]) or ": write others as one of these first"
+        raise DTypeError(f"{name} must hold {RULE}, not {kind.dtype}{cast}")
     return _coded(name, values) or _objects(name, values)
 
 
@@ -109,7 +148,8 @@ def _objects(name: str, values: Sequence[Any]) -> Column:
         chunk = np.asarray(values[begin : begin + CHUNK], dtype=object).tolist()
         kinds.update(map(type, chunk))
         if not (kinds <= {str, np.str_} or all(issubclass(k, (int, np.integer)) and k is not bool for k in kinds)):
-            raise DTypeError(f"{name} must hold {RULE}; there are {', '.join(sorted(k.__name__ for k in kinds))}")
+            there = sorted(k.__name__ for k in kinds)
+            raise DTypeError(f"{name} must hold {RULE}; there are {', '.join(there)}{_cast(name, values, there)}")
         codes[begin : begin + len(chunk)] = np.fromiter(map(places.__getitem__, chunk), codes.dtype, len(chunk))
     if kinds <= {str, np.str_}:
         return Column(codes, list(places))
