@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerError, ParameterError
 from dpfast.ledger import head, place, store
@@ -47,6 +47,18 @@ from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Unpack
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from dpfast.noise.mechanisms.integer import Frame, IntegerMechanism
+    from dpfast.noise.mechanisms.mechanism import Paid, PaidWithoutDtype
+    from dpfast.noise.mechanisms.real import RealMechanism
+    from dpfast.noise.mechanisms.selection import Selection
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
@@ -137,6 +149,37 @@ class Ledger:
                 raise LedgerError(f"{file} was made for {name} {of_file[name]!s:.60}, not {value!s:.60}")
 
     # ------------------------------------------------------------------ releases
+
+    @overload
+    def release(
+        self, mechanism: IntegerMechanism, values: int | np.integer[Any], /, **options: Unpack[PaidWithoutDtype]
+    ) -> np.int64: ...
+    @overload
+    def release(
+        self, mechanism: IntegerMechanism, values: int | np.integer[Any], /, **options: Unpack[Paid]
+    ) -> np.integer[Any]: ...
+    @overload
+    def release(
+        self, mechanism: IntegerMechanism, values: npt.NDArray[Any] | Sequence[Any], /, **options: Unpack[Paid]
+    ) -> npt.NDArray[np.integer[Any]]: ...
+    @overload
+    def release(
+        self, mechanism: RealMechanism, values: float | np.floating[Any], /, **options: Unpack[Paid]
+    ) -> np.floating[Any]: ...
+    @overload
+    def release(
+        self, mechanism: RealMechanism, values: npt.NDArray[Any] | Sequence[Any], /, **options: Unpack[Paid]
+    ) -> npt.NDArray[np.floating[Any]]: ...
+    @overload
+    def release(self, mechanism: Releasing, values: Frame, /, **options: Unpack[Paid]) -> Frame: ...
+    @overload
+    def release(self, mechanism: Selection, values: npt.ArrayLike, /, *, label: str | None = ...) -> int: ...
+    @overload
+    def release(
+        self, mechanism: Selection, values: npt.ArrayLike, /, *, k: int, label: str | None = ...
+    ) -> npt.NDArray[np.int64]: ...
+    @overload
+    def release(self, mechanism: Payable, values: Any, /, *, label: str | None = ...) -> Any: ...
 
     def release(
         self,

@@ -34,9 +34,20 @@ reveal_type(counts.ppf(0.5))
 reveal_type(counts.mean())
 reveal_type(dpfast.compose([counts, counts]))
 reveal_type(dpfast.compose(counts, values).epsilon)
+ledger = dpfast.Ledger("budget.db")
+reveal_type(ledger.release(counts, 5, label="q"))
+reveal_type(ledger.release(counts, [5, 6], lower=0, resume=False))
+reveal_type(ledger.release(counts, Column(), missing=0, label="q"))
+reveal_type(ledger.release(values, np.zeros(3)))
+reveal_type(ledger.release(dpfast.NoisyMax(1, 1), [5, 6], label="q"))
+reveal_type(ledger.release(dpfast.NoisyMax(1, 1), [5, 6], k=2))
+reveal_type(ledger.release(dpfast.RandomizedResponse(1), [0, 1]))
+reveal_type(ledger.calibrated(dpfast.DiscreteLaplace, releases=52, sensitivity=1))
 counts.release(5, lowest=3)
+ledger.release(counts, 5, lowest=3)
 reveal_type(values.sample(3))
 """
+WRONG = "counts.release(5, lowest=3)", "ledger.release(counts, 5, lowest=3)"
 REVEALED = [
     r"numpy\.signedinteger\[.*64.*\]|numpy\.int64",
     r"numpy\.signedinteger\[.*64.*\]|numpy\.int64",
@@ -53,6 +64,14 @@ REVEALED = [
     r"(builtins\.)?float",
     r"dpfast\.privacy\.guarantee\.Guarantee",
     r"(fractions\.)?Fraction \| None",
+    r"numpy\.signedinteger\[.*64.*\]|numpy\.int64",
+    r"numpy\.ndarray\[.*numpy\.integer\[Any\]\]\]",
+    r"\w+\.Column",
+    r"numpy\.ndarray\[.*numpy\.floating\[Any\]\]\]",
+    r"(builtins\.)?int",
+    r"numpy\.ndarray\[.*64.*\]",
+    r"Any",
+    r"dpfast\.noise\.mechanisms\.discrete_laplace\.DiscreteLaplace",
     r"Never",  # it raises
 ]
 
@@ -71,4 +90,4 @@ def test_a_release_has_a_type(tmp_path: Path) -> None:
         assert re.fullmatch(expected, found), (found, expected)
     errors = [line for line in told.splitlines() if " error: " in line]
     assert errors, told
-    assert all("script.py:23:" in line for line in errors), told
+    assert {line.split(":")[1] for line in errors} == {str(SCRIPT.split("\n").index(line) + 1) for line in WRONG}, told

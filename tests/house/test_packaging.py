@@ -268,5 +268,13 @@ def test_a_free_threaded_python_gets_no_stable_abi(monkeypatch: pytest.MonkeyPat
         assert _loaded(ROOT / "csrc" / "build_ffi.py").LIMITED is not bool(free_threaded)
 
 
+def test_an_editable_install_is_a_path() -> None:
+    """Which type checkers follow. Without this table setuptools puts an import hook there, which none does."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert told["package-dir"] == {"": "."}
+    assert (ROOT / "dpfast" / "py.typed").is_file()
+    assert "py.typed" in told["package-data"]["dpfast"]
+
+
 def test_the_version_is_one() -> None:
     assert dpfast.__version__ == PROJECT["version"]

@@ -257,6 +257,18 @@ class Options(OptionsWithoutDtype, total=False):
     dtype: npt.DTypeLike | None
 
 
+class PaidWithoutDtype(OptionsWithoutDtype, total=False):
+    """What `Ledger.release` takes beside mechanism, values and dtype, for type checkers."""
+
+    label: str | None
+
+
+class Paid(Options, total=False):
+    """What `Ledger.release` takes beside mechanism and values, for type checkers."""
+
+    label: str | None
+
+
 def _refuse_columns(columns: object) -> None:
     if columns is not None:
         raise ParameterError("columns must be left out for what is no frame: it has none")
@@ -332,7 +344,8 @@ class Releasing(Mechanism, Payable):
                 values with missing put in. Counts may always take 0: an absent count is a 0. Any
                 other number needs clamp, and a stated change of one cell (linf; the L1 or L2 number
                 if that alone is known) of at least max(b - missing, missing - a), also if missing
-                is outside the clamp. NumPy's integers have no nulls.
+                is outside the clamp. Of counts, float64 is then taken, too: whole numbers within
+                2^53, and NaN for what is missing. NumPy's integers have no nulls.
             threads: at most so many; by default all usable cores, one below some 500,000 values.
             constant_time: equal work for every draw, so that the time does not show the noise.
                 Calls below 4,096 values always do so.
@@ -344,7 +357,8 @@ class Releasing(Mechanism, Payable):
                 taken unasked.
             resume: whether this is the release again that was begun under the key's label.
             columns: of a frame, the names of the columns that are released, in their order, as one
-                vector. The result has these columns alone.
+                vector. The result has these columns alone. What else you publish beside it, such as
+                the keys of counts, has no noise, and tells which keys there are.
         Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError (the label names a
             release already); UnusableValuesError and OtherInputError, which depend on the values.
         Privacy: spends what the mechanism says; under a key once, however often it is drawn.
