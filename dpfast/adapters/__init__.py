@@ -239,7 +239,7 @@ def jointly(
     if not cells:
         raise DTypeError(f"there is no column. {NUMBERS}")
     kinds = {each.dtype.kind for each in cells}
-    gaps = options["missing"] is not None and np.dtype(options["dtype"]).kind in "iu"  # of counts: doubles are whole
+    gaps = options["missing"] is not None and np.dtype(options["dtype"]).kind in "iu"  # doubles are then counts
     whole = gaps and {str(each.dtype) for each in cells if each.dtype.kind == "f"} == {"float64"} and len(kinds) == 2
     if np.result_type(*cells).kind == "f" and kinds != {"f"} and not whole:
         dtypes = ", ".join(sorted({str(each.dtype) for each in cells}))

@@ -3,8 +3,8 @@
 
     table.set_column(1, "visits", DiscreteLaplace(epsilon=1, sensitivity=1).release(table["visits"]))
 
-A RecordBatchReader, which is read once, gives a Table. Decimals of scale 0, such as DuckDB's sums of
-integers, are counts if they fit int64.
+A RecordBatchReader, which is read once, gives a Table. Decimals of scale 0, such as DuckDB's sums
+of integers, are counts if they fit int64.
 
 All cells of a Table or a RecordBatch are released as one vector: the sensitivity is that of all of
 them together. One of several columns needs `columns=`, those that get noise and are returned. The

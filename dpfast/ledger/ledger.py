@@ -448,11 +448,12 @@ class Ledger:
         granularity: Real | None = None,
         bound: Real | None = None,
     ) -> Law:
-        """The mechanism of the least noise of which so many more releases fit, if nothing else is charged.
+        """The least noisy mechanism of which n more releases fit, if nothing else is charged.
 
-        What was charged before counts; whatever is charged meanwhile is lacking in the end, and
-        `fits` says how many still fit. Make it once, and write down what it spends: a plan that is
-        made anew each week divides what is left anew.
+        releases: n. All of them are paid, and another one is refused. What was charged before
+            counts; what is charged meanwhile is lacking in the end, and `fits` says how many still
+            fit. Make it once, and write down what it spends: a plan that is made anew each week
+            divides what is left anew.
         law: the class: DiscreteLaplace, Laplace, Snapping, DiscreteGaussian or Gaussian. A ledger
             by="gdp" takes no DiscreteGaussian.
         sensitivity: of one release. A number is taken for the ledger's adjacency and unit; the

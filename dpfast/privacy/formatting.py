@@ -59,7 +59,7 @@ def amounts(values: dict[str, Fraction], *, up: bool) -> str:
 
 
 def cost(values: dict[str, Fraction], write: Callable[[Fraction], str]) -> str:
-    """One spend, such as "epsilon 1, delta 1e-6 (or, counted in rho: 0.1)", of which none adds up."""
+    """One spend, such as "epsilon 1, delta 1e-6 (or, counted in rho: 0.1)": no sum."""
     counted = {name: value for name, value in values.items() if name == "rho" or "epsilon" not in values}
     told = {name: value for name, value in values.items() if name not in counted} or counted
     said = ", ".join(f"{name} {write(value)}" for name, value in told.items())

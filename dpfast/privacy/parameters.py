@@ -59,7 +59,7 @@ def unseeded(function: Callable[P, R]) -> Callable[P, R]:
 def bare_names(kind: type) -> None:
     """Python's own errors about calls of its methods name no class, which only dpfast may know."""
     for name, made in vars(kind).items():
-        function = getattr(made, "__func__", made)  # of a classmethod, too
+        function = getattr(made, "__func__", made)  # a classmethod holds one, too
         while isinstance(function, FunctionType) and not name.startswith("_"):
             function.__qualname__ = name
             function = getattr(function, "__wrapped__", None)

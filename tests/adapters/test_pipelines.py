@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pipelines hand over: it is taken, or the refusal names a cast, which is run here and helps."""
+"""What pipelines hand over is taken, or the refusal names a cast, which is run here and helps."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ NAMES = {
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_refusal_of_names_has_the_cast_that_helps(kind) -> None:
-    """Of keys, of the domain and of unit ids, in the words of the caller; then all of them agree."""
+    """For keys, the domain and unit ids, in the caller's words; then all of them agree."""
     values, names = NAMES[kind]
     calls = SimpleNamespace(
         keys=lambda each: dpfast.bounded_histogram(each, [1, 2], domain=names, max_contributions=1),

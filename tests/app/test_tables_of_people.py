@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpfast privatize` of what looks like a table of people: it says so, from rows and columns alone."""
+"""`dpfast privatize` says of a table that it looks like people, from rows and columns alone."""
 
 from __future__ import annotations
 

@@ -1030,7 +1030,7 @@ def test_bad_questions(ask, said) -> None:
 
 
 def test_a_million_cells_may_be_values_of_people() -> None:
-    """From the length alone, before anything is charged; who counted by dpfast, or names levels, is not asked."""
+    """The length alone says it, before a charge; counts by dpfast, or with levels, are counts."""
     ages, one = np.full(10**6, 40), {"epsilon": 1, "sensitivity": Sensitivity(1, 1)}
     with pytest.warns(dpfast.WeakGuaranteeWarning, match="^counts has 1,000,000 cells.*dpfast.quantiles") as told:
         dpfast.tree(ages, branching=1000, **one)

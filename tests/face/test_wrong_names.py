@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that nobody can bind: errors speak of public names, and say what there is instead of a seed."""
+"""Calls that nobody can bind: errors speak of public names, and say what replaces a seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def calls(tmp_path_factory) -> dict[str, doors.Call]:
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_errors_of_calls_name_public_things_alone(calls, wrong) -> None:
-    """Python's own begins with the function's name, and dpfast's may: neither with a class inside."""
+    """Python's own begin with the function's name, and dpfast's may: not with an inner class."""
     public = {*dpfast.__all__, "Noise"}
     for name, call in calls.items():
         kinds = [each.kind for each in inspect.signature(call.function).parameters.values()]

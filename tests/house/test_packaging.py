@@ -269,7 +269,7 @@ def test_a_free_threaded_python_gets_no_stable_abi(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_editable_install_is_a_path() -> None:
-    """Which type checkers follow. Without this table setuptools puts an import hook there, which none does."""
+    """Type checkers follow it. Without this table setuptools puts an import hook there."""
     told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     assert told["package-dir"] == {"": "."}
     assert (ROOT / "dpfast" / "py.typed").is_file()

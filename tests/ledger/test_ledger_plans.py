@@ -108,7 +108,7 @@ def test_a_year_of_weeks(path) -> None:
     assert week.interval(0.95) == 34 < DiscreteLaplace(Fraction(2, 52), one).interval(0.95) == 78
 
 
-def test_a_number_is_for_whom_the_ledger_is(path) -> None:
+def test_a_number_has_the_adjacency_and_unit_of_the_ledger(path) -> None:
     ledger = Ledger(path, 1, adjacency="substitution", unit="patient", create=True)
     made = ledger.calibrated(Laplace, releases=3, sensitivity=2, granularity=2)
     assert (made.adjacency, made.unit, made.granularity) == ("substitution", "patient", 2)

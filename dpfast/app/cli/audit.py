@@ -42,8 +42,8 @@ def audit(
     """Look for what FUNCTION gives away beyond its promise.
 
     FUNCTION takes one array of equal counts and returns it with noise, as for `dpfast bench
-    --sampler`: of int64, or of float64 if --distribution is a real one. Or it is FUNCTION(count, n),
-    and returns n independent noisy counts. MODULE is one that Python can import from here, or a
+    --sampler`: of int64, or of float64 if --distribution is a real one. Or it is FUNCTION(count,
+    n), and returns n independent noisy counts. MODULE is one that Python can import from here, or a
     file.py.
 
     Exit codes: 0 nothing found, 1 found, 2 wrong usage. A mechanism that keeps its promise is

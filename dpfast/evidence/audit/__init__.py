@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An auditor of any mechanism: a function of an array of counts, or of a count and how many outputs.
+"""An auditor of any mechanism, given as a function.
 
-`function(counts)` adds noise to equal counts, as `dpfast bench --sampler` takes it; `function(count,
-n)` returns n independent outputs for a count. What needs one argument is the former.
+`function(counts)` adds noise to an array of equal counts, as `dpfast bench --sampler` takes it;
+`function(count, n)` returns n independent outputs for a count. One that needs one argument is the
+former.
 
 `privacy` looks for an event whose probability grows by more than e^epsilon from a count to its
 neighbour. `law` compares the noise with an exact law. Both draw afresh and say what they could have

@@ -79,7 +79,7 @@ def needed(function: Function) -> int:
 
 
 class Audited:
-    """The function, its outputs checked, and how long it takes. real: whether arrays are float64."""
+    """The function, its outputs checked, and how long it takes. real: its array is float64."""
 
     def __init__(self, function: Function, n: int, progress: Progress | None, *, real: bool = False) -> None:
         if not callable(function):

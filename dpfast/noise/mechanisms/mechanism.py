@@ -344,8 +344,8 @@ class Releasing(Mechanism, Payable):
                 values with missing put in. Counts may always take 0: an absent count is a 0. Any
                 other number needs clamp, and a stated change of one cell (linf; the L1 or L2 number
                 if that alone is known) of at least max(b - missing, missing - a), also if missing
-                is outside the clamp. Of counts, float64 is then taken, too: whole numbers within
-                2^53, and NaN for what is missing. NumPy's integers have no nulls.
+                is outside the clamp. A count may then be a float64: a whole number within 2^53, or
+                NaN for a missing one. NumPy's integers have no nulls.
             threads: at most so many; by default all usable cores, one below some 500,000 values.
             constant_time: equal work for every draw, so that the time does not show the noise.
                 Calls below 4,096 values always do so.

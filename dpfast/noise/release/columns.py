@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Integers: TypeAlias = "npt.NDArray[np.integer[Any]]"
 
 CHUNK = 1 << 15  # rows at a time that are Python objects or 64-bit temporaries
-WIDE = "Int128", "UInt128"  # of Polars, and of no NumPy
+WIDE = "Int128", "UInt128"  # types that Polars has and NumPy lacks
 RULE = "integers or strings, all of one kind and none missing"
 
 
