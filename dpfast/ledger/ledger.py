@@ -49,12 +49,9 @@ from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Unpack
 
-    import numpy as np
-    import numpy.typing as npt
-
+    from dpfast.noise.mechanisms import released
     from dpfast.noise.mechanisms.integer import Frame, IntegerMechanism
     from dpfast.noise.mechanisms.mechanism import Paid, PaidWithoutDtype
     from dpfast.noise.mechanisms.real import RealMechanism
@@ -152,32 +149,32 @@ class Ledger:
 
     @overload
     def release(
-        self, mechanism: IntegerMechanism, values: int | np.integer[Any], /, **options: Unpack[PaidWithoutDtype]
-    ) -> np.int64: ...
+        self, mechanism: IntegerMechanism, values: released.Whole, /, **options: Unpack[PaidWithoutDtype]
+    ) -> released.Int64: ...
     @overload
     def release(
-        self, mechanism: IntegerMechanism, values: int | np.integer[Any], /, **options: Unpack[Paid]
-    ) -> np.integer[Any]: ...
+        self, mechanism: IntegerMechanism, values: released.Whole, /, **options: Unpack[Paid]
+    ) -> released.OneWhole: ...
     @overload
     def release(
-        self, mechanism: IntegerMechanism, values: npt.NDArray[Any] | Sequence[Any], /, **options: Unpack[Paid]
-    ) -> npt.NDArray[np.integer[Any]]: ...
+        self, mechanism: IntegerMechanism, values: released.Many, /, **options: Unpack[Paid]
+    ) -> released.Wholes: ...
     @overload
     def release(
-        self, mechanism: RealMechanism, values: float | np.floating[Any], /, **options: Unpack[Paid]
-    ) -> np.floating[Any]: ...
+        self, mechanism: RealMechanism, values: released.RealNumber, /, **options: Unpack[Paid]
+    ) -> released.OneReal: ...
     @overload
     def release(
-        self, mechanism: RealMechanism, values: npt.NDArray[Any] | Sequence[Any], /, **options: Unpack[Paid]
-    ) -> npt.NDArray[np.floating[Any]]: ...
+        self, mechanism: RealMechanism, values: released.Many, /, **options: Unpack[Paid]
+    ) -> released.Reals: ...
     @overload
     def release(self, mechanism: Releasing, values: Frame, /, **options: Unpack[Paid]) -> Frame: ...
     @overload
-    def release(self, mechanism: Selection, values: npt.ArrayLike, /, *, label: str | None = ...) -> int: ...
+    def release(self, mechanism: Selection, values: released.Scores, /, *, label: str | None = ...) -> int: ...
     @overload
     def release(
-        self, mechanism: Selection, values: npt.ArrayLike, /, *, k: int, label: str | None = ...
-    ) -> npt.NDArray[np.int64]: ...
+        self, mechanism: Selection, values: released.Scores, /, *, k: int, label: str | None = ...
+    ) -> released.Places: ...
     @overload
     def release(self, mechanism: Payable, values: Any, /, *, label: str | None = ...) -> Any: ...
 
@@ -468,9 +465,10 @@ class Ledger:
         Privacy: spends nothing; each release of what it returns does.
 
         >>> ledger = dpfast.Ledger("2027.db", epsilon=2, delta=1e-6, by="zcdp", create=True)
-        >>> week = ledger.calibrated(dpfast.DiscreteGaussian, releases=52, sensitivity=dpfast.Sensitivity(1, 1))
+        >>> cases = dpfast.Sensitivity(l0=1, linf=1)
+        >>> week = ledger.calibrated(dpfast.DiscreteGaussian, releases=52, sensitivity=cases)
         >>> ledger.fits(week), week.interval(0.95)
-        (52, 33)
+        (52, 34)
         """
         plan = Left(self._store.terms, self._store.spent(), releases_of(releases), self._amounts_of_law)
         given = {"granularity": granularity, "bound": bound}

@@ -121,7 +121,7 @@ def test_counts_with_gaps_come_as_doubles() -> None:
 
 
 def test_gaps_follow_the_rules_of_missing(tmp_path) -> None:
-    """0 is free, another number needs the clamp; a refusal is on record, at no cost; a seal is that of integers."""
+    """0 is free, others need the clamp; a refusal is on record, at no cost; seals are integers'."""
     gaps = np.array([7.0, np.nan])
     with pytest.raises(ParameterError, match="^missing must come with clamp"):
         SILENT.release(gaps, missing=3)

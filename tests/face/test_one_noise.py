@@ -56,6 +56,7 @@ NO_NOISE = {
     "block",
     "digests",
     "options",
+    "unknown",
 }
 _labels = count()
 

@@ -8,6 +8,7 @@ import math
 from fractions import Fraction
 
 import pytest
+import tiers
 from ledgers import ZEROS, command
 
 import dpfast
@@ -131,9 +132,10 @@ def test_a_number_has_the_adjacency_and_unit_of_the_ledger(path) -> None:
         ledger.calibrated(Laplace, releases=1, sensitivity=1)
 
 
-def test_a_weak_share_is_said_once_it_is_found(path) -> None:
+def test_a_weak_share_is_said_once_it_is_found(path, monkeypatch) -> None:
     """Not of what is tried on the way, which is more."""
     ledger = Ledger(path, rho=10**8, create=True)
+    tiers.warns_again(monkeypatch)
     with pytest.warns(dpfast.WeakGuaranteeWarning, match="^epsilon = ") as told:
         made = ledger.calibrated(DiscreteLaplace, releases=2, sensitivity=1)
     assert [str(each.message).partition(":")[0] for each in told] == [f"epsilon = {made.epsilon}"]

@@ -104,7 +104,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt) as stopped:
         said = map(str, (stopped.__cause__ or stopped).args)  # click's Abort has none
         return _failed("; ".join(["interrupted; nothing was written", *said]), INTERRUPTED)
-    except (DpfastError, WeakGuaranteeWarning) as error:  # the latter if PYTHONWARNINGS makes errors
+    except DpfastError as error:
         message = _words(error)
         if list(arguments or sys.argv[1:])[:1] == ["ledger"]:
             message = message.removesuffix("; nothing was released")  # nothing was to be
@@ -122,7 +122,7 @@ def _words(error: BaseException) -> str:
     """What went wrong; of what nobody foresaw where, for its message may quote a cell."""
     if isinstance(error, AfterCharge):
         return f"{_words(cast('BaseException', error.__cause__))}; {error}"
-    if isinstance(error, (DpfastError, WeakGuaranteeWarning)):
+    if isinstance(error, DpfastError):
         return _in_flags(str(error))
     *_, at = frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, OSError) and any(frame.name == "echo" for frame in frames):  # click's
@@ -145,8 +145,8 @@ def _stopped(number: int, frame: FrameType | None) -> None:
 def _warn_in_one_line(command: list[str]) -> None:
     """Give a weak guarantee one line; commands that test noise at every epsilon give none."""
     tests = command and command[0] in ("audit", "bench", "selftest")
-    if tests or not sys.warnoptions:  # as PYTHONWARNINGS says
-        warnings.simplefilter("ignore" if tests else "always", WeakGuaranteeWarning)
+    silent = any("ignore".startswith(option.partition(":")[0] or "-") for option in sys.warnoptions)
+    warnings.simplefilter("ignore" if tests or silent else "always", WeakGuaranteeWarning)
     others = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:

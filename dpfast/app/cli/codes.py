@@ -25,7 +25,7 @@ class AfterCharge(DpfastError):  # noqa: N818  it is what happened
     """What a failure after a charge means, in words. Its cause is the failure."""
 
 
-def code_of(error: Exception) -> int:
+def code_of(error: DpfastError) -> int:
     if isinstance(error, (BudgetExhausted, AfterCharge)):
         return SPENT if isinstance(error, BudgetExhausted) else CHARGED
     return WRONG if isinstance(error, _USAGE) and not isinstance(error, DataDependentError) else FAILED

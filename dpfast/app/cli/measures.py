@@ -19,7 +19,7 @@ import dpfast
 from dpfast.app.cli.options import LAW_OPTIONS, MECHANISMS, SECURE, dashed, law, near, number, one_way, together
 from dpfast.app.report.facts import Noisy
 from dpfast.counts.records.bounded_histogram import CAPS, Bounds, Caps
-from dpfast.counts.records.means import MeanNoise, NoisyMeans
+from dpfast.counts.records.means import MeanNoise
 from dpfast.counts.records.partitions import BUCKETS, withholding
 from dpfast.errors import ParameterError
 from dpfast.noise.release.arrays import INT64_ENDS

@@ -75,7 +75,7 @@ def key_columns(keys: Any, name: str = KEYS) -> tuple[list[Column], bool]:
 
     name: what the caller calls the keys.
     """
-    keys = in_columns(keys, name)
+    keys = in_columns(name, keys)
     if not isinstance(keys, tuple):
         return [column(name, keys)], True
     found = [column(f"{name}[{i}]", each) for i, each in enumerate(keys)]
@@ -84,9 +84,9 @@ def key_columns(keys: Any, name: str = KEYS) -> tuple[list[Column], bool]:
     return found, False
 
 
-def in_columns(keys: Any, name: str = KEYS) -> Any:
+def in_columns(name: str, keys: Any) -> Any:
     """The tuple of columns, if there are several: of a frame, a tuple or a list of them."""
-    refuse_unread("keys", keys)
+    refuse_unread(name, keys)
     of_frame = columns_of(keys)
     if of_frame is not None:
         if not of_frame:
@@ -105,9 +105,11 @@ def domain_keys(domain: Any, keys: Any, name: str = KEYS) -> Known:
     """The keys of a domain, in its order. keys: those of the rows, of as many columns."""
     rows = columns_of(domain)
     domain = (
-        in_columns(domain) if rows is None else list(zip(*(np.asarray(each, object) for each in rows), strict=True))
+        in_columns("domain", domain)
+        if rows is None
+        else list(zip(*(np.asarray(each, object) for each in rows), strict=True))
     )
-    keys = in_columns(keys, name)
+    keys = in_columns(name, keys)
     if not isinstance(keys, tuple):
         if isinstance(domain, tuple) or (isinstance(domain, list) and domain and isinstance(domain[0], tuple)):
             raise DTypeError(f"{name} and domain must be both of one column, or both of several")
