@@ -72,7 +72,7 @@ def root_above(square: Fraction) -> float:
         root = math.nextafter(root, math.inf)
         if math.isinf(root):
             return root
-    while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= square:
+    while root and Fraction(below := math.nextafter(root, 0.0)) ** 2 >= square:
         root = below
     return root
 

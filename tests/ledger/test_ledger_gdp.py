@@ -284,3 +284,10 @@ def test_private_keys_pay_too(ledger) -> None:
     assert ledger.spent == Guarantee(Decimal("0.2"), Decimal("2e-7"))
     assert [entry.label for entry in ledger.history()] == ["words", "visits/age", "visits/age"]
     assert "thresholded, refused: OtherInputError" in str(ledger.history())
+
+
+def test_a_ledger_that_has_paid_nothing_says_so(tmp_path) -> None:
+    """It once looked for the least double whose square is not below 0, and never ended."""
+    spent = Ledger(tmp_path / "new.db", 1, delta="1e-6", by="gdp", dataset="visits", create=True).spent
+    assert spent.mu == 0
+    assert "mu=0" in repr(spent)
