@@ -348,17 +348,21 @@ class Plan:
 class Release:
     """What one release does to each of its values: a dpf_release (csrc/dpf_abi.h)."""
 
-    __slots__ = ("_how", "_itemsize")
+    __slots__ = ("_how", "_itemsize", "_key")
 
-    def __init__(self, how: bytes, dtype: np.dtype[Any]) -> None:
-        """how: of `release_bytes`, for plain values of this dtype."""
+    def __init__(self, how: bytes, dtype: np.dtype[Any], key: StreamKey | None = None) -> None:
+        """how: of `release_bytes`, for plain values of this dtype. key: for `add`, drawn by now.
+
+        Threads share it, so nothing writes it from now on.
+        """
         self._how = _new_release(_RELEASE)
         _move(self._how, how, len(how))
-        self._itemsize = dtype.itemsize
+        self._itemsize, self._key = dtype.itemsize, key  # which the record points at
+        if key is not None:
+            self._how.key = _cast(_KEY, key.address)
 
-    def add(self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int) -> None:
+    def add(self, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int) -> None:
         """Values at .. at + n - 1 of plain arrays. Raises: as `refuse`; the results are zeros."""
-        self._how.key = _cast(_KEY, key.address)
         offset = at * self._itemsize
         with _bytes(values) as x, _bytes(out) as y:
             done = lib.dpf_add(self._how, start, n, x + offset, y + offset)

@@ -50,7 +50,7 @@ def failing_kernels(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     """Plant C that writes the counts into the result and fails; where it wrote."""
     written = []
 
-    def planted(_call: object, _release: object, _key: object, _start: int, _n: int, x: Any, y: Any, _at: int) -> None:
+    def planted(_call: object, _release: object, _start: int, _n: int, x: Any, y: Any, _at: int) -> None:
         y[:] = x
         written.append(y)
         raise RuntimeError("planted")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from dpfast.counts.records.means import MeanNoise
 from dpfast.counts.trees.noisy_tree import NoisyTree
 from dpfast.errors import EntropyError
 from dpfast.evidence.selftest import reference
+from dpfast.noise import kernels
 from dpfast.noise.mechanisms import equals, selection
 from dpfast.noise.mechanisms.real import RealMechanism
 from dpfast.noise.release import blocks as sealed_blocks
@@ -350,12 +352,12 @@ def exactly(plan: Plan, words: Sequence[exact.Digits], offset: float = 0.0, *, s
     return value - 2**128 if value >= 2**127 else value
 
 
-def release_of_reals(mechanism: Any, *, constant_work: int) -> Any:
+def release_of_reals(mechanism: Any, key: StreamKey, *, constant_work: int) -> Any:
     """A release in C of doubles on a grid of 1, which refuses what is not finite."""
     wide = {"least": -1e300, "real_lower": -1e300, "greatest": 1e300, "real_upper": 1e300}
     fields = wide | dict.fromkeys(("granularity", "inverse", "inverse_too"), 1.0) | {"limbs": 1, "refuse": 1}
     plan, kind = mechanism._constant_work_plan, np.dtype(np.float64)
-    return _native.Release(_native.release_bytes(plan.address, kind, constant_work=constant_work, **fields), kind)
+    return _native.Release(_native.release_bytes(plan.address, kind, constant_work=constant_work, **fields), kind, key)
 
 
 def exact_digits(key: StreamKey, width: int, i: int, level: int, purpose: int, candidate: int) -> exact.Digits:
@@ -690,6 +692,16 @@ def shifted_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
     own_plans(monkeypatch)
     monkeypatch.setattr(_native.Plan, "tabled", shifted)
+
+
+def loads_kernels_by(monkeypatch: pytest.MonkeyPatch, load: Callable[[], None]) -> None:
+    """Put `load` in the place of the import of numba."""
+    steps = iter([load, lambda: None])  # the second is a kernel's own module
+    monkeypatch.setattr(kernels.importlib, "import_module", lambda _: next(steps)() or SimpleNamespace(node_sums=None))
+
+
+def load_a_kernel() -> None:
+    kernels._loaded("node_sums")
 
 
 def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any]) -> None:

@@ -106,10 +106,10 @@ def test_a_draw_depends_on_its_number_alone(isa: int, scale: int, start: int) ->
 def test_a_call_that_fails_leaves_zeros(n: int, constant_work: int) -> None:
     """By C alone, in place, where only the last value is not finite: the others had their sums."""
     values = np.arange(1.0, n + 1)
-    how = tiers.release_of_reals(Laplace(1, 1000), constant_work=constant_work)
-    how.add(tiers.StreamKey(KEY), 0, n, values, values, 0)
+    how = tiers.release_of_reals(Laplace(1, 1000), tiers.StreamKey(KEY), constant_work=constant_work)
+    how.add(0, n, values, values, 0)
     assert values.any()
     values[-1] = math.nan
     with pytest.raises(UnusableValuesError):
-        how.add(tiers.StreamKey(KEY), 0, n, values, values, 0)
+        how.add(0, n, values, values, 0)
     assert not values.any()

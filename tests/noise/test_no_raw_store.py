@@ -161,7 +161,7 @@ WATCHED = """
     def add(call, release, *arguments):  # what C is told, and C as it must not be: counts lie in out until the noise does
         told_c.append(tiers.told(release))
         if defect == "raw":
-            x, y, at = arguments[3:]
+            x, y, at = arguments[2:]
             y[at + 3 : at + 19] = x[at + 3 : at + 19]
         return call(*arguments)
 

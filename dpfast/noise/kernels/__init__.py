@@ -25,8 +25,9 @@ def kernel(name: str) -> Any:
 
 def _loaded(name: str) -> Any:
     before = set(sys.modules)
-    collecting = gc.isenabled()
-    gc.disable()  # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time
+    # Not by gc.disable, which another thread may call meanwhile for itself.
+    collecting = gc.get_threshold()
+    gc.set_threshold(0)  # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time
     try:
         importlib.import_module("dpfast.noise.kernels.jit")
     except BaseException:
@@ -39,8 +40,8 @@ def _loaded(name: str) -> Any:
     else:
         return getattr(importlib.import_module(f"dpfast.noise.kernels.{name}"), name)
     finally:
-        if collecting:
-            gc.enable()
+        if not gc.get_threshold()[0]:  # nobody has set another
+            gc.set_threshold(*collecting)
 
 
 def cache_state() -> dict[str, object]:

@@ -190,7 +190,7 @@ class Blocks:
         stream = _native.StreamKey()
         try:
             stream.take(stream_key)
-            _native.Release(self._how, self.kinds[0]).add(stream, 0, n, words, target, 0)
+            _native.Release(self._how, self.kinds[0], stream).add(0, n, words, target, 0)
         finally:
             stream.wipe()
         if not self._straight:

@@ -198,7 +198,7 @@ class _Work:
         self.plain = self.straight and counts.dtype == self.kinds[0] and is_plain(counts)
         past = self.straight and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
         how = as_c(job, self.kinds, draws.plan_address, draws.narrow, draws.constant_work, past)
-        self.release = _native.Release(how, self.kinds[0])
+        self.release = _native.Release(how, self.kinds[0], draws.key)
 
     def share(self, begin: int, end: int) -> None:
         if self.plain:
@@ -237,7 +237,7 @@ class _Work:
         first = self.draws.start + position
         while begin < end and not self.stopped:
             n = min(SLAB, end - begin)
-            self.release.add(self.draws.key, first + begin, n, x, y, begin)
+            self.release.add(first + begin, n, x, y, begin)
             begin += n
         return begin
 

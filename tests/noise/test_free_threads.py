@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Python without its lock would break, shown with it: docs/known_issues.md has the rest."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+import tiers
+from fresh import python
+
+# ------------------------------------------------------------------ the record that threads share
+
+# The record lies on a page that nobody may write while threads share it: who does is killed.
+SHARED = """
+import ctypes, mmap, sys
+import numpy as np
+import dpfast
+from dpfast import _native
+from dpfast.noise.release import engine
+
+page = mmap.mmap(-1, mmap.PAGESIZE)
+at = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+protect = ctypes.CDLL(None).mprotect
+_native._new_release = lambda kind: _native.ffi.cast(kind, at.value)
+in_threads, add, calls = engine._in_threads, _native.Release.add, []
+
+def on_a_page_to_read(*work):
+    protect(at, mmap.PAGESIZE, mmap.PROT_READ)
+    try:
+        in_threads(*work)
+    finally:
+        protect(at, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
+
+def counted(release, *given):
+    calls.append(given)
+    if sys.argv[1] == "planted":
+        release._how.key = _native.ffi.cast("uint8_t *", release._how.key)
+    add(release, *given)
+
+engine._in_threads, _native.Release.add = on_a_page_to_read, counted
+n = 2**20
+for mechanism, values in [
+    (dpfast.DiscreteLaplace(1, 100), np.zeros(n, np.int64)),
+    (dpfast.DiscreteLaplace(1, 2**56), np.zeros(n, np.int32)),
+    (dpfast.Laplace(1, 1), np.zeros(2 * n, np.float32)[::2]),
+    (dpfast.Gaussian(1), np.zeros((n // 8, 8)).T),
+]:
+    before = len(calls)
+    found = mechanism.release(values, threads=4)
+    assert len(calls) >= before + 4 and np.count_nonzero(found) > n // 2
+print("unwritten")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="mprotect is not Windows'")
+def test_nothing_writes_the_record_that_threads_share() -> None:
+    """Neither Python nor C, of integers and reals, plain and in pieces."""
+    assert python(SHARED, "as it is").split() == ["unwritten"]
+    with pytest.raises(AssertionError, match=r"exit -(10|11)"):  # SIGBUS on macOS
+        python(SHARED, "planted")
+
+
+# ------------------------------------------------------------------ the collector, which all threads share
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    enabled, thresholds = gc.isenabled(), gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+    (gc.enable if enabled else gc.disable)()
+
+
+@pytest.mark.usefixtures("collector")
+@pytest.mark.parametrize(
+    ("by_another", "left"),
+    [
+        (lambda: None, (True, (701, 11, 12))),
+        (gc.disable, (False, (701, 11, 12))),
+        (lambda: gc.set_threshold(900, 20, 30), (True, (900, 20, 30))),
+    ],
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_another_thread_asks_of_the_collector_while_kernels_load_stays(
+    by_another: Callable[[], None], left: object, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where nobody asks anything, it is as it was; meanwhile nothing is collected."""
+    collected = []
+    gc.enable()
+    gc.set_threshold(701, 11, 12)
+
+    def note(phase: str, _: object) -> None:
+        collected.append(phase)
+
+    def load() -> None:
+        gc.callbacks.append(note)
+        kept = [[] for _ in range(5000)]
+        gc.callbacks.remove(note)
+        assert kept
+        other = threading.Thread(target=by_another)
+        other.start()
+        other.join()
+        if fails:
+            raise ImportError
+
+    tiers.loads_kernels_by(monkeypatch, load)
+    with suppress(ImportError):
+        tiers.load_a_kernel()
+    gone = gc.isenabled(), gc.get_threshold()
+    assert gone == left
+    assert not collected
