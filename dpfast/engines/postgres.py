@@ -46,7 +46,7 @@ ROWS, BYTES = 1 << 18, 1 << 24  # in a batch
 # Types by their numbers in every database. Their texts are exact under the settings below.
 TYPES = {21: pa.int16(), 23: pa.int32(), 20: pa.int64(), 25: pa.large_string(), 1043: pa.large_string(), 700: pa.float32(), 701: pa.float64()}  # fmt: skip
 CASTS = {"numeric": "bigint, or values to double precision", "oid": "bigint", "bytea": "text by encode(…, 'hex')"}
-KINDS = {pa.int64(): "bigint", pa.uint64(): "numeric(20, 0)", pa.large_string(): "text"}  # of an output
+KINDS = {pa.int64(): "bigint", pa.uint64(): "numeric(20, 0)", pa.large_string(): "text"}  # what columns an output has
 SETTINGS = "SET LOCAL client_encoding = 'UTF8'; SET LOCAL extra_float_digits = 3; SET TRANSACTION READ ONLY"
 ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 
@@ -89,8 +89,8 @@ class Queries(jobs.Tables):
         """`dpfast.engines.jobs.bounded_counts` of a query, which runs once.
 
         shards: in how many parts units are counted. A part must fit the memory, some 60 bytes a
-            row; it changes no result. push_down: whether the server groups the rows first, which
-            pays where a unit has many rows of a key. Where it has few, the server sorts for nothing.
+            row; it changes no result. push_down: whether the server groups the rows first. It pays
+            where a unit has many rows in a key; where it has few, the server sorts for nothing.
         Raises: as that; ParameterError (push_down of sums, or with max_contributions, which choose
             among all rows).
         """
@@ -106,7 +106,7 @@ class Queries(jobs.Tables):
         return _read(rows, columns)
 
     def ordered(self, rows: Any, columns: list[str], keys: int) -> Iterable[pa.Table]:
-        """Texts by their bytes in UTF-8, whatever collation, encoding or order of an enum they have."""
+        """Texts by their bytes in UTF-8, whatever their collation, encoding or enum."""
         schema = self.schema(rows)
         of = {name: _quoted(name) for name in columns[:keys]}
         of |= {
@@ -304,7 +304,7 @@ def _parsed(lines: bytearray, schema: pa.Schema) -> pa.Table:
     )
 
 
-# ------------------------------------------------------------------ what is public, into the database
+# ------------------------------------------------------------------ an output as a table
 
 
 def load(to: str | os.PathLike[str], connection: Any, table: str | Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -316,7 +317,7 @@ def test_names_and_texts_that_sql_or_csv_would_have_to_quote(tmp_path, server, c
 
 @pytest.mark.parametrize("place", ["server", "latin"])
 def test_settings_collations_and_encodings_change_no_byte(tmp_path, server, connection, place) -> None:
-    """Sums, and counts by texts that are sorted, of a session with settings that round and recode."""
+    """Sums, and counts by texts that are sorted, in a session whose settings round and recode."""
     home = at_home(tmp_path, "one", "other")
     job(jobs, "sums", ROWS, home, "one")
     if place == "latin":
@@ -464,7 +465,7 @@ def test_queries_hold_no_key_and_the_database_no_count(tmp_path, server, connect
     assert visits.AN_ID.search(log)
 
 
-# ------------------------------------------------------------------ what is public, into the database
+# ------------------------------------------------------------------ an output as a table
 
 
 @pytest.fixture
@@ -513,11 +514,11 @@ def test_a_table_is_all_of_an_output_or_nothing(noisy, server, connection, monke
     with pytest.raises(FileError, match="not those that"):
         postgres.load(to, connection, "mine")
     (to / tasks.file_of(0)).write_bytes(kept)
-    (to / verbs.MANIFEST).rename(to / "_away")
+    (to / verbs.MANIFEST).rename(to / "away")
     for place in (to, to.parent / "stage"):
         with pytest.raises(FileError, match="no output, or its release was not finished"):
             postgres.load(place, connection, "mine")
-    (to / "_away").rename(to / verbs.MANIFEST)
+    (to / "away").rename(to / verbs.MANIFEST)
     with pytest.raises(DTypeError, match="connection must be a Connection"):
         postgres.load(to, connection.cursor(), "mine")
     assert connection.execute("SELECT to_regclass('mine')").fetchone() == (None,)
@@ -534,3 +535,13 @@ def test_a_table_is_all_of_an_output_or_nothing(noisy, server, connection, monke
         assert other.execute("SELECT to_regclass('mine')").fetchone() == (None,)
         postgres.load(to, other, "mine")
         assert other.execute("SELECT count(*) FROM mine").fetchone() == (8,)
+
+
+def test_the_example_runs(server, connection, monkeypatch, capsys) -> None:
+    """And leaves no table."""
+    for name, value in {"PGHOST": str(server.home), "PGUSER": "postgres", "PGDATABASE": "postgres"}.items():
+        monkeypatch.setenv(name, value)
+    ran = runpy.run_path(str(TESTS.parent / "examples" / "with_postgres.py"))
+    ran["connection"].close()
+    assert "95 %" in capsys.readouterr().out
+    assert connection.execute("SELECT to_regclass('visits')").fetchone() == (None,)

@@ -23,8 +23,9 @@ from places import ROOT
 
 import dpfast
 
-# They warn of themselves: tests/engines/test_spark.py and tests/deep/ray.py run them.
-ELSEWHERE = {"with_spark.py", "with_ray.py"}
+# They warn of themselves, or ask a server. test_spark.py, test_postgres.py and tests/deep/ray.py
+# run them.
+ELSEWHERE = {"with_spark.py", "with_ray.py", "with_postgres.py"}
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name not in ELSEWHERE)
 CITIES = ROOT / "examples" / "data" / "city_populations.csv"
 COLUMNS = ["geonameid", "name", "country", "population"]
