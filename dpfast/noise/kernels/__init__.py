@@ -27,7 +27,9 @@ def _loaded(name: str) -> Any:
     before = set(sys.modules)
     # Not by gc.disable, which another thread may call meanwhile for itself.
     collecting = gc.get_threshold()
-    gc.set_threshold(0)  # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time
+    gc.set_threshold(
+        0
+    )  # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time
     try:
         importlib.import_module("dpfast.noise.kernels.jit")
     except BaseException:
