@@ -186,7 +186,7 @@ def objects(folder: Path) -> dict[str, Any]:
             for law in LAWS.values()
         },
         "AboveThreshold": dpfast.AboveThreshold(1, CELL, threshold=10**10),
-        "BoundedHistogram": bounded(domain=["flu", NAME]),
+        "BoundedHistogram": bounded(domain=["flu", NAME], values=[1] * 97, lower=0, upper=1),
         "ChaCha20": dpfast.ChaCha20(),
         "Exponential": dpfast.Exponential(1, 1),
         "Geometric": dpfast.Geometric(1, 1),

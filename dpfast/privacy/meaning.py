@@ -203,7 +203,8 @@ def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
 def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float] | None) -> tuple[Fraction, Fraction] | None:
     """An (epsilon, delta) that holds: the promised one, or for a rho alone one at EXAMPLE_DELTA.
 
-    delta_of: gives the delta for an epsilon, if more than rho is known. None if rho promises next to nothing.
+    delta_of: gives the delta for an epsilon, if more than rho is known. None if rho promises next
+    to nothing.
     """
     if not guarantee.pure and guarantee.rho > MOST_RHO:
         return None

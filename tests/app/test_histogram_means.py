@@ -61,7 +61,7 @@ def test_a_mean_in_all_of_a_row_each(here) -> None:
 
 
 def test_no_mean_is_beyond_the_clamp(here) -> None:
-    """Ends that no step meets are rounded inwards; where nobody is, the interval is all there is."""
+    """Ends that no step meets are rounded inwards; where nobody is, the interval is all."""
     for words in (["--granularity", "0.5"], []):
         cell = ["--domain", "city=Nowhere,Nohow"]
         given = [
@@ -85,7 +85,7 @@ def test_no_mean_is_beyond_the_clamp(here) -> None:
 
 
 def test_intervals_are_those_of_the_noise(here) -> None:
-    """Each for itself, or all cells at once; the record has what the noise of sums and counts reaches."""
+    """Each for itself, or all cells at once; the record says how far sums and counts reach."""
     widths = {}
     for words in ([], ["--jointly"]):
         assert here.run(*MEAN, "--max-contributions", "3", "--epsilon", "50", "--intervals", "0.99", *words) == 0

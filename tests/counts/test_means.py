@@ -60,7 +60,7 @@ def numbers(found: Any) -> Numbers:
 
 
 def by_definition(table: Any, caps: tuple[int | None, ...]) -> Numbers:
-    """Of the rows that each unit keeps, by the definition in plain Python."""
+    """What each unit keeps, by the definition in plain Python."""
     choice = Choice(KEY)
     sums, counts = (choice.sums(list(table), Caps(*caps, lower, upper)) for lower, upper in ((LOWER, UPPER), (1, 1)))
     return tuple(2 * sums[k] - counts[k] * (LOWER + UPPER) for k in KEYS), tuple(counts[k] for k in KEYS)
@@ -84,7 +84,7 @@ def moves(
 
 
 def worst(caps: tuple[int | None, ...], adjacency: str, of: Callable[[Any], Numbers], rates: tuple[Any, Any]) -> Any:
-    """The largest privacy loss of Laplace noise of these rates: it is the sum over cells, and reached."""
+    """The largest privacy loss of Laplace noise of these rates: the sum over cells is reached."""
     return max(rates[0] * sum(s) + rates[1] * sum(n) for s, n in moves(caps, adjacency, of))
 
 
@@ -97,7 +97,7 @@ def test_neighbours_lose_what_is_charged_and_no_more(caps, adjacency) -> None:
     """Both halves together, for every pair of neighbours; the worst pair loses all of it."""
     found = histogram(tables(caps)[0], caps, adjacency).mean(epsilon=3)
     sides, linf = (1 if adjacency == "add-remove" else 2), min(cap for cap in caps[1:] if cap)
-    l1 = sides * CAPS[caps], min(sides * CAPS[caps], len(KEYS) * linf)  # of sums, which have both signs; of counts
+    l1 = sides * CAPS[caps], min(sides * CAPS[caps], len(KEYS) * linf)  # sums have both signs, and counts have one
     assert rates(found) == (Fraction(3, 2) / (l1[0] * (UPPER - LOWER)), Fraction(3, 2) / l1[1])
     lost = worst(caps, adjacency, lambda table: by_definition(table, caps), rates(found))
     assert lost <= 3 == found.guarantee.epsilon
@@ -253,6 +253,12 @@ def test_what_is_refused_is_not_charged(tmp_path, counted, asked, rule) -> None:
     assert not ledger.history()
 
 
+def test_nothing_private_shows() -> None:
+    found = of().mean(epsilon=1)
+    assert isinstance(found, dpfast.NoisyMeans)
+    assert repr(found).startswith("<NoisyMeans of 1 keys; <Guarantee epsilon=1, ")
+
+
 def test_a_histogram_that_lost_its_rows_has_no_mean() -> None:
     with pytest.raises(ParameterError, match="a result of bounded_histogram"):
         of()._replace(sensitivity=dpfast.Sensitivity(1, 1)).mean(epsilon=1)
@@ -366,7 +372,7 @@ MANY, ROWS = 20_000, 80
 
 @pytest.fixture(scope="module", params=[{"epsilon": 1}, {"rho": "0.05"}], ids=str)
 def runs(request) -> tuple[Any, float]:
-    """A release a key, all of the same rows, near the upper end: there the count's noise weighs most."""
+    """A release a key, all of the same rows, near the upper end, where the count's noise counts."""
     keys = np.repeat(np.arange(MANY), ROWS)
     values = np.tile(9 + np.arange(ROWS) % 2, MANY)
     counted = dpfast.bounded_histogram(keys, dpfast.EACH_ROW, values=values, lower=0, upper=10, domain=np.arange(MANY))

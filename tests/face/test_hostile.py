@@ -18,6 +18,7 @@ ALSO_NAMED = {
     "values": ["counts"],
     "path": ["ledger", "cannot lock", " exists", "not a file", "no such file", "key file"],
     "shape": ["rows", "blocks"],
+    "releases": ["sigma"],
     "sensitivity": ["linf", "l0", "loss", "sigma"],
 }
 

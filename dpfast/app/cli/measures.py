@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `dpfast histogram` is asked of each cell: how many rows it has, or the sum or mean of a column.
+"""What `dpfast histogram` is asked of each cell: how many rows, or the sum or mean of a column.
 
 A measure knows its options and what they rule out, the noise, the columns that it writes, and what
 is said of them: in the seal, in the record beside OUT, on the terminal and in the report.
@@ -367,7 +367,7 @@ class Sum(Count):
 
 
 class Mean(Count):
-    """The mean of a column's values: their sum less the middle of --clamp, and the rows beside it."""
+    """The mean of a column's values: their sum less the middle of --clamp, and the rows."""
 
     COLUMN = "mean"
     VALUE = "mean"
@@ -410,7 +410,7 @@ class Mean(Count):
     def _noise(self, caps: Caps, grid: Any) -> MeanNoise:
         self._budget = self._way()
         epsilon, delta, rho = map(self._budget.get, ("epsilon", "delta", "rho"))
-        return MeanNoise.of(caps, grid, self.bounds, self.cells, (epsilon, delta, rho))
+        return MeanNoise(self.bounds.of_mean(caps, grid, self.cells), grid, (epsilon, delta, rho))
 
     def _way(self) -> dict[str, Any]:
         """What is spent, by the names of `BoundedHistogram.mean`."""

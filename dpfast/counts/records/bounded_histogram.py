@@ -53,6 +53,11 @@ LONG = 1 << 10  # rows that one unit has in one partition: a sort of these is wo
 OUTSIDE = ("drop", "refuse")
 CAPS = "max_partitions", "max_per_partition", "max_contributions"
 ROW_IS = "each row, as whoever counted says: nothing checks it"
+NO_ROWS = (
+    "max_per_partition or max_contributions must be given for a mean: with max_partitions alone a unit's sum in a key is "
+    "clamped, which is of no number of rows"
+)
+MOST = Fraction(np.finfo(np.float64).max)
 CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
 SAME = "parts must be counted in one way, under one release key, from units of which each is in one part"
 OTHER_KEYS = f"{SAME}; these differ: keys, or the domain"
@@ -152,6 +157,24 @@ class Bounds(NamedTuple):
             keys="private" if size is None else "public",
         )
 
+    def of_mean(self, caps: Caps, ends: Grid | None, size: int | None) -> tuple[Sensitivity, Sensitivity]:
+        """What neighbours change for a mean: sums less the middle, in half steps; and counts.
+
+        size: how many keys the domain has, or None. Raises: ParameterError (there is no mean).
+        """
+        if ends is None:
+            raise ParameterError("values must be given to bounded_histogram for a mean, with lower and upper")
+        if size is None:
+            raise ParameterError("domain must be given to bounded_histogram for a mean: its keys are private otherwise")
+        if not caps.choose_rows:
+            raise ParameterError(NO_ROWS)
+        wide = ends.upper - ends.lower
+        if not wide:
+            raise ParameterError("lower must be less than upper for a mean, and not be rounded to the same step")
+        if ends.most * ends.granularity > MOST:
+            raise ParameterError("lower and upper must be within the range of float64 for a mean")
+        return self.sensitivity(caps, Grid(-wide, wide, None), size), self.sensitivity(caps, None, size)
+
 
 class Terms(NamedTuple):
     """What decides a unit's part of the counts, beside its rows and the keys that are counted.
@@ -239,7 +262,7 @@ class BoundedHistogram(_Counted):
     <BoundedHistogram: keys and counts, not private yet, ...>
     """
 
-    _kept: Kept | None = None  # of sums of rows that were chosen: what means are made of
+    _kept: Kept | None = None  # what means are made of: the sums of rows that were chosen
 
     def __new__(
         cls,
@@ -346,17 +369,26 @@ class BoundedHistogram(_Counted):
             domain; bounds that are equal; a key, for rows that were chosen without one); what a
             release or a ledger raises. None but OtherInputError depends on values.
 
-        >>> rng = np.random.default_rng(1)
-        >>> town, who, hours = rng.integers(0, 2, 9000), rng.integers(0, 900, 9000), rng.integers(0, 25, 9000)
+        >>> town, who, hours = np.random.default_rng(1).integers(0, [[2], [900], [25]], (3, 9000))
         >>> caps = {"domain": [0, 1], "max_partitions": 2, "max_per_partition": 5}
-        >>> found = dpfast.bounded_histogram(town, who, values=hours, lower=0, upper=24, **caps).mean(epsilon=1)
+        >>> caps |= {"values": hours, "lower": 0, "upper": 24}
+        >>> found = dpfast.bounded_histogram(town, who, **caps).mean(epsilon=1)
         >>> found.value.shape, found.guarantee.epsilon
         ((2,), Fraction(1, 1))
         """
-        from dpfast.counts.records.means import mean_of  # late, as most counts are released as they are
+        from dpfast.counts.records.means import MeanNoise, means_of  # late, as most counts are released as they are
 
-        payment = Payment.of(ledger, label, key, resume)
-        return mean_of(self, self._kept, (epsilon, delta, rho), payment, threads)
+        payment, terms, whole = Payment.of(ledger, label, key, resume), self.terms, self.sensitivity
+        if terms is None:
+            raise ParameterError("a mean must be of a result of bounded_histogram as it is, or of such parts, merged")
+        size = self.keys.size if whole.keys == "public" else None
+        sums, rows = Bounds(adjacency=whole.adjacency, unit=whole.unit).of_mean(terms.caps, terms.bounds, size)
+        if self._kept is None or terms.bounds is None:
+            raise ParameterError("a mean must be of rows that this version of dpfast has counted: count them again")
+        noise = MeanNoise((sums, rows), terms.bounds, (epsilon, delta, rho))
+        centred, many = self._kept.centred(terms.bounds)
+        values = bounded(centred, Rows(self.keys, sums, terms)), bounded(many, Rows(self.keys, rows, terms))
+        return means_of(self.keys, values, noise, payment, threads)
 
     def select(self, selection: Selection, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
         """`selection.select(counts, **options)`: a place in the domain, or k of them.

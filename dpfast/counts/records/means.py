@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means of values by key: their sums less the middle of the bounds, and the counts of the same rows.
+"""Means of values by key: sums less the middle of the bounds, and counts of the same rows.
 
 Let L and U be the bounds in steps, and a value v within them. It enters a sum as 2 v - (L + U), in
-half steps: at most U - L in magnitude, where 2 v may be as large as 2 max(|L|, |U|). Sums and counts
-are two releases, each with half of the budget and each with noise for its own sensitivity, which
-follows from the caps on rows alone. So what both promise adds up to the whole, whatever one unit
-does to both at once.
+half steps: at most U - L in magnitude, where 2 v may be as large as 2 max(|L|, |U|). Sums and
+counts are two releases, each with half of the budget and each with noise for its own sensitivity,
+which follows from the caps on rows alone. So what both promise adds up to the whole, whatever one
+unit does to both at once.
 
 Let d = s/n be the true mean of such values in a key, n its rows. With noise of at most p in the sum
-and q in the count, the noisy S and N have |S - d N| <= p + |d| q. These d lie within (S - p)/(N + q)
-and (S + p)/(N - q), or with the other denominator where a numerator is below (above) 0, as long as
-N - q >= 1; otherwise n may be 0, and d is anything. p and q hold each with half of the doubt.
+and q in the count, the noisy S and N have |S - d N| <= p + |d| q. These d lie within (S - p)/(N +
+q) and (S + p)/(N - q), or with the other denominator where a numerator is below (above) 0, as long
+as N - q >= 1; otherwise n may be 0, and d is anything. p and q hold each with half of the doubt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast.counts.records.amounts import Grid
-from dpfast.counts.records.bounded_histogram import Bounds, Caps, Kept, Rows
 from dpfast.counts.records.payment import Payment
 from dpfast.errors import ParameterError
 from dpfast.noise.mechanisms.described import Payable
@@ -31,7 +30,7 @@ from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.noise.release.arrays import INT64_ENDS
 from dpfast.noise.release.blocks import BLOCK
-from dpfast.noise.release.counts import BoundedCounts, bounded
+from dpfast.noise.release.counts import BoundedCounts
 from dpfast.noise.release.key import release_key, sealing
 from dpfast.privacy import parameters
 from dpfast.privacy.composition import compose
@@ -41,17 +40,11 @@ from dpfast.privacy.record import unwritten, written
 from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from dpfast.counts.records.bounded_histogram import BoundedHistogram
     from dpfast.noise.release.key import ReleaseKey
 
 Reals = npt.NDArray[np.float64]
 CountNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Budget: TypeAlias = tuple[Real | None, Real | None, Real | None]  # epsilon, delta, rho
-MOST = Fraction(np.finfo(np.float64).max)
-ROWS = (
-    "max_per_partition or max_contributions must be given for a mean: with max_partitions alone a unit's sum in a key is "
-    "clamped, which is of no number of rows"
-)
 
 
 class Ends(NamedTuple):
@@ -94,7 +87,7 @@ class NoisyMeans:
 
     @property
     def middle(self) -> Fraction:
-        """Of the bounds of a value, as they were rounded: what is subtracted from each."""
+        """The middle of the rounded bounds of a value: what is subtracted from each."""
         return (self._noise.ends.lower + self._noise.ends.upper) * self.granularity
 
     @property
@@ -179,33 +172,6 @@ class MeanNoise(Payable):
             sums, counts = map(make, changes)
         self._keep(sums=sums, counts=counts, changes=changes, ends=ends)
 
-    @classmethod
-    def of(
-        cls,
-        caps: Caps,
-        ends: Grid | None,
-        of: Bounds,
-        size: int | None,
-        budget: Budget,
-    ) -> MeanNoise:
-        """For rows of these caps and bounds, and so many public keys, or None.
-
-        of: whose adjacency and unit are meant. Raises: DTypeError, ParameterError.
-        """
-        if ends is None:
-            raise ParameterError("values must be given to bounded_histogram for a mean, with lower and upper")
-        if size is None:
-            raise ParameterError("domain must be given to bounded_histogram for a mean: its keys are private otherwise")
-        if not caps.choose_rows:
-            raise ParameterError(ROWS)
-        wide = ends.upper - ends.lower
-        if not wide:
-            raise ParameterError("lower must be less than upper for a mean, and not be rounded to the same step")
-        if max(abs(ends.lower), abs(ends.upper)) * ends.granularity > MOST:
-            raise ParameterError("lower and upper must be within the range of float64 for a mean")
-        changes = of.sensitivity(caps, Grid(-wide, wide, None), size), of.sensitivity(caps, None, size)
-        return cls(changes, ends, budget)
-
     @property
     def columns(self) -> dict[str, CountNoise]:
         """For a seal, and for a charge."""
@@ -255,34 +221,22 @@ def halves(epsilon: Real | None, delta: Real | None, rho: Real | None) -> Callab
     return lambda change: DiscreteGaussian.calibrated(part, change, delta=rest)
 
 
-def mean_of(
-    counted: BoundedHistogram,
-    kept: Kept | None,
-    budget: Budget,
+def means_of(
+    keys: npt.NDArray[Any],
+    values: tuple[BoundedCounts, BoundedCounts],
+    noise: MeanNoise,
     payment: Payment,
     threads: int | None,
 ) -> NoisyMeans:
-    """`BoundedHistogram.mean`."""
+    """The means by these keys, once they are paid. values: centred sums (half steps), and counts."""
     if threads is not None:
         parameters.whole("threads", threads, 1)
-    terms = counted.terms
-    if terms is None:
-        raise ParameterError("a mean must be of a result of bounded_histogram, or of parts that are merged, as it is")
-    whole = counted.sensitivity
-    of, size = Bounds(adjacency=whole.adjacency, unit=whole.unit), counted.keys.size if whole.keys == "public" else None
-    noise = MeanNoise.of(terms.caps, terms.bounds, of, size, budget)
-    if kept is None:
-        raise ParameterError("a mean must be of a histogram that was counted by this version of dpfast: count it again")
-    values = [
-        bounded(each, Rows(counted.keys, change, terms))
-        for each, change in zip(kept.centred(noise.ends), noise.changes, strict=True)
-    ]
     if payment.key is None:
-        sums, counts = payment.release(noise, tuple(values), threads=threads)
+        sums, counts = payment.release(noise, values, threads=threads)
     else:
-        key = release_key(sealing(payment.key, counted.counts))
+        key = release_key(sealing(payment.key, values[0]))
         sums, counts = _sealed(noise, dict(zip(noise.columns, map(np.array, values), strict=True)), key, payment)
-    return NoisyMeans(counted.keys, sums, counts, noise)
+    return NoisyMeans(keys, sums, counts, noise)
 
 
 def _sealed(
