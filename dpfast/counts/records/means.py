@@ -228,7 +228,7 @@ def means_of(
     payment: Payment,
     threads: int | None,
 ) -> NoisyMeans:
-    """The means by these keys, once they are paid. values: centred sums (half steps), and counts."""
+    """The means by these keys, once they are paid. values: centred sums in half steps; counts."""
     if threads is not None:
         parameters.whole("threads", threads, 1)
     if payment.key is None:
