@@ -268,7 +268,9 @@ def explained(r: random.Random) -> list[str]:
 def accounted(r: random.Random) -> list[str]:
     file = usually(r, "l.db", "no.db", "in.csv", "t.csv", "a folder", "/dev/null", "", "\udcff", odds=0.5)
     amounts = [[option, number] for option in ("--epsilon", "--rho", "--releases") for number in ("1", "0", "nan")]
-    rest = [[], ["--json"], *amounts]
+    law = usually(r, "laplace", "snapping", "discrete-gaussian", "no", odds=0.5)
+    change = [["--sensitivity", "1"], ["--l0", "2", "--linf", "1"], ["--mechanism", law], ["--granularity", "3"]]
+    rest = [[], ["--json"], *amounts, ["--releases", "52", *r.choice(change), *r.choice(change)]]
     return ["ledger", r.choice(["show", "plan", "create"]), file, *r.choice(rest), *r.choice(rest)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast import _native
 from dpfast.errors import DTypeError
-from dpfast.privacy.parameters import unknown_option
+from dpfast.privacy.parameters import SEEDS, unknown_option
 from dpfast.privacy.port import port
 from dpfast.privacy.record import Record
 from dpfast.privacy.sensitivity import refuse_less
@@ -54,7 +54,10 @@ class Payable(Described, ABC):
         """Raises: DTypeError (an option that its release does not take)."""
         unknown = sorted(set(options) - self.OPTIONS)
         if unknown:
-            raise DTypeError(unknown_option(f"a release by {type(self).__name__}", unknown[0]))
+            call = f"a release by {type(self).__name__}"
+            if unknown[0] in SEEDS:
+                raise DTypeError(unknown_option(call, unknown[0]))
+            raise DTypeError(f"{unknown[0]!r:.40} is no option of {call}")
 
     @property
     @abstractmethod
