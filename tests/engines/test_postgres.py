@@ -187,25 +187,27 @@ def test_the_server_dies_in_the_middle(tmp_path, server, monkeypatch) -> None:
 # ------------------------------------------------------------------ transactions
 
 
-def test_another_connection_that_writes_meanwhile_changes_no_byte(tmp_path, server, connection, monkeypatch) -> None:
-    """Also where a function of the query reads the table again."""
-    home = at_home(tmp_path, "one", "other")
+@pytest.mark.parametrize("when", ["between two statements", "while it is read", "before it is sealed"])
+def test_another_connection_that_writes_meanwhile_changes_no_byte(
+    tmp_path, server, connection, monkeypatch, when
+) -> None:
+    """The types of the columns are asked first, and what is copied is of the same snapshot."""
+    home, wrote = at_home(tmp_path, "one", "other"), []
     job(jobs, "known", ROWS, home, "one")
     name = server.table(connection, ROWS)
-    connection.execute(f"CREATE FUNCTION again(bigint) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN "
-                       f"RETURN $1 + 0 * (SELECT count(*) FROM {name}) / {ROWS.num_rows + 1}; END $$")  # fmt: skip
     monkeypatch.setattr(postgres, "ROWS", 500)
-    scatter, wrote = out_of_core.scatter, []
     with server.connect() as other:
+        owner, does = {"between two statements": (psycopg.Cursor, "copy"), "while it is read": (out_of_core, "scatter"),
+                       "before it is sealed": (verbs, "seal_of")}[when]  # fmt: skip
+        works = getattr(owner, does)
 
         def writes(*given: Any) -> Any:
             if not wrote:
                 wrote.append(other.execute(f"INSERT INTO {name} TABLE {name}"))
-            return scatter(*given)
+            return works(*given)
 
-        monkeypatch.setattr(out_of_core, "scatter", writes)
-        rows = f'SELECT "user", page, country, minutes FROM {name}'
-        job(postgres, "known", postgres.Rows(connection, rows), home, "other", resume=True)
+        monkeypatch.setattr(owner, does, writes)
+        job(postgres, "known", postgres.Rows(connection, f"TABLE {name}"), home, "other", resume=True)
         assert other.execute(f"SELECT count(*) FROM {name}").fetchone() == (2 * ROWS.num_rows,)
     same(home, "one", "other")
 
@@ -403,6 +405,13 @@ def test_rows_that_are_not_all_are_refused(tmp_path, connection, monkeypatch) ->
             counted_once(rows, home, domain=[1])
     monkeypatch.setattr(pacsv, "read_csv", read)
     assert frozen_of(counted_once(rows, home, domain=[1]), home) == [9]
+
+
+def test_an_error_after_many_rows_is_told_by_its_kind(tmp_path, connection) -> None:
+    home = at_home(tmp_path)
+    query = "SELECT n AS user, 9 / (n - 399999) AS page FROM generate_series(1, 400000) AS n"
+    with pytest.raises(DTypeError, match="^rows cannot be read: DivisionByZero of PostgreSQL$"):
+        counted_once(postgres.Rows(connection, query), home, domain=[1])
 
 
 # ------------------------------------------------------------------ what the server counts
