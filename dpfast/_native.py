@@ -52,6 +52,11 @@ PORTABLE: int = lib.DPF_PORTABLE
 ISA_NAMES: dict[int, str] = _listed(lib.dpf_isa_name, 0)
 ISAS: tuple[int, ...] = tuple(filter(lib.dpf_isa_runs, ISA_NAMES))
 
+# cffi lays a struct out when it is first asked for, and no two threads may ask at once. A module is
+# imported by one.
+STRUCTS: tuple[Any, ...] = tuple(
+    kind for kind in map(ffi.typeof, ffi.list_types()[0]) if kind.kind == "struct" and kind.fields is not None
+)
 
 _cast, _entropy = ffi.cast, lib.dpf_entropy
 _KEY = ffi.typeof("uint8_t *")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from contextlib import suppress
 import pytest
 import tiers
 from fresh import python
+from proofs import CSRC
 
 # ------------------------------------------------------------------ the record that threads share
 
@@ -114,3 +116,42 @@ def test_what_another_thread_asks_of_the_collector_while_kernels_load_stays(
     gone = gc.isenabled(), gc.get_threshold()
     assert gone == left
     assert not collected
+
+
+# ------------------------------------------------------------------ the first calls of a process
+
+FIRST = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+import numpy as np
+import dpfast
+
+together, errors, found = threading.Barrier(6), [], set()
+
+def work(i):
+    try:
+        together.wait()
+        mechanism = [dpfast.DiscreteLaplace(1, 10**9), dpfast.Laplace(1, 1), dpfast.Gaussian(1)][i % 3]
+        for n in (50, 5000):
+            found.add(mechanism.release(np.zeros(n, float if i % 3 else int))[:50].tobytes())
+        dpfast.ChaCha20()
+    except BaseException as error:
+        errors.append(repr(error))
+
+threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert not errors, errors
+print(len(found))
+"""
+
+
+def test_threads_whose_calls_are_the_first_of_a_process() -> None:
+    """cffi lays structs out at their first use. CPython 3.13t without its lock failed here."""
+    for _ in range(3):
+        assert int(python(FIRST)) == 12
+
+
+def test_an_import_lays_all_structs_out() -> None:
+    """By one thread: cffi's type of each has its fields by then."""
+    assert set(tiers.STRUCTS) == set(re.findall(r"^\} (dpf_\w+);", (CSRC / "dpf_abi.h").read_text(), re.MULTILINE))
