@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -693,6 +695,37 @@ def shifted_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
     own_plans(monkeypatch)
     monkeypatch.setattr(_native.Plan, "tabled", shifted)
+
+
+@contextmanager
+def record_that_threads_only_read(*, writes: bool) -> Iterator[list[object]]:
+    """The record of a release lies on a page that nobody may write while threads share it.
+
+    Who writes it is killed. writes: so each call does. Yields the calls.
+    """
+    page = mmap.mmap(-1, mmap.PAGESIZE)
+    at = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+    protect, calls = ctypes.CDLL(None).mprotect, list[object]()
+    in_threads, add = engine._in_threads, _native.Release.add
+
+    def on_a_page_to_read(*work: Any) -> None:
+        protect(at, mmap.PAGESIZE, mmap.PROT_READ)
+        try:
+            in_threads(*work)
+        finally:
+            protect(at, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
+
+    def counted(release: Any, *given: Any) -> None:
+        calls.append(given)
+        if writes:
+            release._how.key = _native.ffi.cast("uint8_t *", release._how.key)
+        add(release, *given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_native, "_new_release", lambda kind: _native.ffi.cast(kind, at.value))
+        patched.setattr(engine, "_in_threads", on_a_page_to_read)
+        patched.setattr(_native.Release, "add", counted)
+        yield calls
 
 
 def loads_kernels_by(monkeypatch: pytest.MonkeyPatch, load: Callable[[], None]) -> None:

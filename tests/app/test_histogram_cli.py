@@ -501,7 +501,7 @@ WRONG = [
     (["--epsilon", "1", "--lower", "1e30"], "--lower and --upper must leave something of int64"),
     (["--epsilon", "1", "--sum", "hours"], "'--sum' and '--clamp' must be given together"),
     (["--epsilon", "1", "--clamp", "0", "1"], "'--sum' and '--clamp' must be given together"),
-    (["--epsilon", "1", "--granularity", "1"], "'--granularity' is of sums"),
+    (["--epsilon", "1", "--granularity", "1"], "'--granularity' is of values"),
     (["--epsilon", "1", "--sum", "hours", "--clamp", "2", "1"], "--clamp must be A and B, A at most B, got 2 and 1"),
     (["--epsilon", "1", "--sum", "hours", "--clamp", "0", "0"], "--clamp must reach to"),
     (

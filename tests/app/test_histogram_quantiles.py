@@ -195,7 +195,7 @@ def test_one_label_has_one_charge_for_all_shares(here, capsys) -> None:
     tiers.forget_labels()
     other = [*given[:6], "--step", "2", *given[6:]]
     here.refused(
-        capsys, "is reserved .* with", *other, *keyed, "--resume", out=here.folder / "other.csv", usual=False, code=1
+        capsys, "is reserved .* with", *other, *keyed, "--resume", out=here.folder / "other.csv", usual=False, code=4
     )
     assert ledger.spent.epsilon == 1
 

@@ -47,8 +47,9 @@ CALLS: dict[str, dict[str, Any]] = {
 LOCKS = exact.alone, secret.lock
 # These draw as their mechanism does, after many lines of their own.
 ELSEWHERE = {
-    *(f"BoundedHistogram.{name}" for name in ("release", "select", "thresholded", "tree")),
+    *(f"BoundedHistogram.{name}" for name in ("mean", "release", "select", "thresholded", "tree")),
     "Ledger.release",
+    "quantiles",
     "tree",
 }
 

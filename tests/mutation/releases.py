@@ -51,6 +51,6 @@ MUTANTS = [
            "test_sealed.py -k layout_and_dtype"),
     Mutant("each piece has the draws of the first", "dpfast/noise/release/engine.py", "if self.straight else y, 0, n, begin)", "if self.straight else y, 0, n, 0)",
            "test_arrays.py -k 'any_view_in_pieces or pair_of_types'"),
-    Mutant("a share of a plain array begins with draw 0", "dpfast/noise/release/engine.py", "self.release.add(self.draws.key, first + begin, n, x, y, begin)",
-           "self.release.add(self.draws.key, first, n, x, y, begin)", "test_arrays.py -k used_once"),
+    Mutant("a share of a plain array begins with draw 0", "dpfast/noise/release/engine.py", "self.release.add(first + begin, n, x, y, begin)",
+           "self.release.add(first, n, x, y, begin)", "test_arrays.py -k used_once"),
 ]  # fmt: skip

@@ -220,8 +220,11 @@ NO_DOORS = {
     "noise/mechanisms/noise_source.py": "for type checkers",
     "noise/mechanisms/real.py": "for type checkers",
     "counts/postprocess.py": "what is noisy",
+    "counts/records/amounts.py": "rows",
     "counts/records/bounded_histogram.py": "rows",
     "counts/records/fixed_point.py": "rows",
+    "counts/records/leaves.py": "rows",
+    "counts/records/means.py means_of": "inside mean",
     "counts/records/partitions.py of": "inside thresholded",
     "counts/records/payment.py": "inside thresholded and tree",
     "counts/records/places.py": "rows",
@@ -232,6 +235,7 @@ NO_DOORS = {
     "noise/release/layout.py": "inside a release",
     "noise/release/names.py": "names",
     "counts/trees/noise.py": "inside tree",
+    "counts/trees/quantiles.py": "rows",
 }
 TAKEN = {"answers", "counts", "scores", "values"}
 ELSEWHERE = (

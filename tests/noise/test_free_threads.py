@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import sys
 import threading
@@ -13,48 +14,29 @@ from contextlib import suppress
 import pytest
 import tiers
 from fresh import python
+from places import ROOT, TESTS
 from proofs import CSRC
 
 # ------------------------------------------------------------------ the record that threads share
 
-# The record lies on a page that nobody may write while threads share it: who does is killed.
+PATH = os.pathsep.join(map(str, (ROOT, TESTS)))
 SHARED = """
-import ctypes, mmap, sys
+import sys
 import numpy as np
+import tiers
 import dpfast
-from dpfast import _native
-from dpfast.noise.release import engine
 
-page = mmap.mmap(-1, mmap.PAGESIZE)
-at = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(page)))
-protect = ctypes.CDLL(None).mprotect
-_native._new_release = lambda kind: _native.ffi.cast(kind, at.value)
-in_threads, add, calls = engine._in_threads, _native.Release.add, []
-
-def on_a_page_to_read(*work):
-    protect(at, mmap.PAGESIZE, mmap.PROT_READ)
-    try:
-        in_threads(*work)
-    finally:
-        protect(at, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
-
-def counted(release, *given):
-    calls.append(given)
-    if sys.argv[1] == "planted":
-        release._how.key = _native.ffi.cast("uint8_t *", release._how.key)
-    add(release, *given)
-
-engine._in_threads, _native.Release.add = on_a_page_to_read, counted
 n = 2**20
-for mechanism, values in [
-    (dpfast.DiscreteLaplace(1, 100), np.zeros(n, np.int64)),
-    (dpfast.DiscreteLaplace(1, 2**56), np.zeros(n, np.int32)),
-    (dpfast.Laplace(1, 1), np.zeros(2 * n, np.float32)[::2]),
-    (dpfast.Gaussian(1), np.zeros((n // 8, 8)).T),
-]:
-    before = len(calls)
-    found = mechanism.release(values, threads=4)
-    assert len(calls) >= before + 4 and np.count_nonzero(found) > n // 2
+with tiers.record_that_threads_only_read(writes=sys.argv[1] == "planted") as calls:
+    for mechanism, values in [
+        (dpfast.DiscreteLaplace(1, 100), np.zeros(n, np.int64)),
+        (dpfast.DiscreteLaplace(1, 2**56), np.zeros(n, np.int32)),
+        (dpfast.Laplace(1, 1), np.zeros(2 * n, np.float32)[::2]),
+        (dpfast.Gaussian(1), np.zeros((n // 8, 8)).T),
+    ]:
+        before = len(calls)
+        found = mechanism.release(values, threads=4)
+        assert len(calls) >= before + 4 and np.count_nonzero(found) > n // 2
 print("unwritten")
 """
 
@@ -62,9 +44,9 @@ print("unwritten")
 @pytest.mark.skipif(sys.platform == "win32", reason="mprotect is not Windows'")
 def test_nothing_writes_the_record_that_threads_share() -> None:
     """Neither Python nor C, of integers and reals, plain and in pieces."""
-    assert python(SHARED, "as it is").split() == ["unwritten"]
+    assert python(SHARED, "as it is", PYTHONPATH=PATH).split() == ["unwritten"]
     with pytest.raises(AssertionError, match=r"exit -(10|11)"):  # SIGBUS on macOS
-        python(SHARED, "planted")
+        python(SHARED, "planted", PYTHONPATH=PATH)
 
 
 # ------------------------------------------------------------------ the collector, which all threads share

@@ -169,7 +169,7 @@ def quantiles(
 
 def shares_of_rows(q: Any) -> list[Fraction]:
     """Raises: DTypeError, ParameterError."""
-    if isinstance(q, (str, bytes)) or not isinstance(q, Iterable):
+    if isinstance(q, (str, bytes)) or not isinstance(q, Iterable) or getattr(q, "ndim", 1) != 1:
         raise DTypeError(f"q must be a list of shares, such as [0.25, 0.5], not {type(q).__name__}")
     found = [probability("q", each, decimal=True) for each in q]
     if not found:
