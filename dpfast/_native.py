@@ -52,12 +52,15 @@ PORTABLE: int = lib.DPF_PORTABLE
 ISA_NAMES: dict[int, str] = _listed(lib.dpf_isa_name, 0)
 ISAS: tuple[int, ...] = tuple(filter(lib.dpf_isa_runs, ISA_NAMES))
 
-# cffi lays a struct out when it is first asked for, and no two threads may ask at once. A module is
-# imported by one.
+# cffi makes structs and functions when they are first asked for. Without the interpreter's lock two
+# threads that ask at once fail, and a child that was forked meanwhile waits for ever: all are made
+# here, for a module is imported by one thread.
+FUNCTIONS: tuple[Any, ...] = tuple(getattr(lib, name) for name in dir(lib))
 STRUCTS: tuple[Any, ...] = tuple(
     kind for kind in map(ffi.typeof, ffi.list_types()[0]) if kind.kind == "struct" and kind.fields is not None
 )
 
+_BITS: int = ffi.sizeof("dpf_bits")
 _cast, _entropy = ffi.cast, lib.dpf_entropy
 _KEY = ffi.typeof("uint8_t *")
 _owned, _release, _wipe_key = ffi.gc, ffi.release, lib.dpf_wipe_key
@@ -224,7 +227,7 @@ class Bits:
 
     def wipe(self) -> None:
         """Back to all zeros: the next draw takes a key from the operating system."""
-        lib.dpf_wipe(self._bits, ffi.sizeof("dpf_bits"))
+        lib.dpf_wipe(self._bits, _BITS)
 
     def plant(self, secret: bytes, isa: int) -> None:
         """A known stream, for tests of it."""

@@ -40,8 +40,11 @@ MOST = 900_000  # bytes of a wheel
 FOREIGN = re.compile(r"(^|/)(tests?|csrc|docs)/|\.(c|h|o|pyc|orig)$")  # what a wheel has no use for
 
 
-def bill(project: dict, extension: bytes, epoch: int) -> str:
-    """Return the CycloneDX bill of materials: what is in the wheel, and what it requires."""
+def bill(project: dict, file: str, extension: bytes, epoch: int) -> str:
+    """Return the CycloneDX bill of materials: what is in the wheel, and what it requires.
+
+    file: the place of the extension in the wheel.
+    """
     digest = hashlib.sha256(extension).hexdigest()
     name, version = project["name"], project["version"]
     whole = Component(
@@ -53,7 +56,7 @@ def bill(project: dict, extension: bytes, epoch: int) -> str:
         licenses=[DisjunctiveLicense(id=project["license"])],
         components=[
             Component(
-                name=f"{name}/_dpf.abi3.so",
+                name=file,
                 type=ComponentType.FILE,
                 bom_ref="extension",
                 hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
@@ -121,14 +124,15 @@ def tagged(wheel: Path) -> Path:
 
 def finish_wheel(wheel: Path, epoch: int) -> Path:
     """Tag the wheel, add its bill of materials, and pack it in one order, with one date, small."""
-    wheel = tagged(wheel)
+    if "-linux_" in wheel.name:  # cibuildwheel has tagged others
+        wheel = tagged(wheel)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     with zipfile.ZipFile(wheel) as files:
         held = {name: files.read(name) for name in files.namelist() if not name.endswith("/")}
     [record] = (name for name in held if name.endswith(".dist-info/RECORD"))
     info = record.removesuffix("RECORD")
-    [extension] = (content for name, content in held.items() if name.endswith(".so"))
-    held[f"{info}sboms/{project['name']}.cdx.json"] = bill(project, extension, epoch).encode()
+    [extension] = (name for name in held if name.endswith((".so", ".pyd")))
+    held[f"{info}sboms/{project['name']}.cdx.json"] = bill(project, extension, held[extension], epoch).encode()
     del held[record]
     lines = [f"{name},sha256={_digest(held[name])},{len(held[name])}" for name in sorted(held)]
     held[record] = "\n".join([*lines, f"{record},,", ""]).encode()

@@ -3,6 +3,7 @@
 # packaging/wheels.sh build            wheels for x86-64 and AArch64, in dist/
 # packaging/wheels.sh check            builds all of it twice, elsewhere: are the bytes equal?
 # packaging/wheels.sh try WHEEL [3.11...]  fresh environments of these Pythons (all here)
+# packaging/wheels.sh finish WHEEL...   others' wheels, with a bill of materials, in dist/
 # packaging/wheels.sh emulate WHEEL [TEST...]  an AArch64 wheel under qemu-user
 # What is built is the last commit, never the working tree. Only the package indexes are asked.
 set -euo pipefail
@@ -77,6 +78,13 @@ wheel() { # machine, compiler, folder for the wheel, folder for the tree
 build() { # folder for the wheels, folder for the trees
     wheel x86_64 "${CC_X86_64:-gcc}" "$1" "$2/x86_64"
     wheel aarch64 "${CC_AARCH64:-aarch64-linux-gnu-gcc}" "$1" "$2/aarch64"
+}
+
+# Wheels that cibuildwheel built and tagged. Their compilers leave more in them.
+finish() { # wheels
+    "$tools/bin/python" packaging/archives.py --most 2000000 "$@"
+    mkdir -p "$root/dist"
+    mv "$@" "$root/dist"
 }
 
 # Builds all twice, in folders whose names have other lengths.
@@ -188,8 +196,9 @@ case "${1:-}" in
 sdist) tools; sdist "$root/dist" "$scratch/tree" ;;
 build) tools; build "$root/dist" "$scratch/tree" ;;
 check) tools; check ;;
+finish) [ $# -ge 2 ] || die "finish needs wheels, as in: packaging/wheels.sh finish others/*.whl"; shift; tools; finish "$@" ;;
 equal) [ $# -eq 3 ] || die "equal compares two lists"; equal "$2" "$3" ;;
 try) [ $# -ge 2 ] || die "try needs one wheel, as in: packaging/wheels.sh try dist/*x86_64.whl"; shift; try "$@" ;;
 emulate) [ $# -ge 2 ] || die "emulate needs one wheel, as in: packaging/wheels.sh emulate dist/*aarch64.whl"; shift; emulate "$@" ;;
-*) sed -n '2,7s/^# //p' "$0"; exit 2 ;;
+*) sed -n '2,8s/^# //p' "$0"; exit 2 ;;
 esac

@@ -49,6 +49,7 @@ DOUBLE_DOUBLE, INTEGER, TABLE = _native.DOUBLE_DOUBLE, _native.INTEGER, _native.
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 BLOCK, SMALL, SEALED_ROWS = _native.BLOCK, engine.SMALL, sealed_blocks.BLOCK
 KINDS = _native.KINDS  # what values are, to C
+FUNCTIONS = [getattr(function, "__name__", "") for function in _native.FUNCTIONS]
 STRUCTS = [kind.cname for kind in _native.STRUCTS]
 INT64, UINT64, FLOAT64, FLOAT32 = (KINDS[np.dtype(name)] for name in ("int64", "uint64", "float64", "float32"))
 StreamKey = _native.StreamKey

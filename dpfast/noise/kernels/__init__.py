@@ -25,11 +25,10 @@ def kernel(name: str) -> Any:
 
 def _loaded(name: str) -> Any:
     before = set(sys.modules)
+    # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time.
     # Not by gc.disable, which another thread may call meanwhile for itself.
     collecting = gc.get_threshold()
-    gc.set_threshold(
-        0
-    )  # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time
+    gc.set_threshold(0)
     try:
         importlib.import_module("dpfast.noise.kernels.jit")
     except BaseException:
