@@ -168,6 +168,16 @@ def test_a_finished_wheel_is_the_same_whenever_and_wherever_it_was_made(tmp_path
     assert made["metadata"]["timestamp"].startswith("2023-11-14")
 
 
+def test_a_wheel_of_another_system_gets_its_bill_and_keeps_its_tag(tmp_path: Path, archives: Any) -> None:
+    made = _wheel(tmp_path)
+    wheel = made.rename(tmp_path / "dpfast-0.1.0-cp314-cp314t-macosx_12_0_arm64.whl")
+    assert archives.finish_wheel(wheel, EPOCH) == wheel
+    with zipfile.ZipFile(wheel) as files:
+        [bill] = (name for name in files.namelist() if name.endswith("sboms/dpfast.cdx.json"))
+        [part] = json.loads(files.read(bill))["metadata"]["component"]["components"]
+    assert part["name"] == "dpfast/_dpf.abi3.so"
+
+
 def test_a_finished_sdist_has_no_owner_and_one_date(tmp_path: Path, archives: Any) -> None:
     found = []
     for umask, folder in ((0o022, tmp_path / "a"), (0o077, tmp_path / "b")):
