@@ -49,7 +49,7 @@ def test_nothing_writes_the_record_that_threads_share() -> None:
         python(SHARED, "planted", PYTHONPATH=PATH)
 
 
-# ------------------------------------------------------------------ the collector, which all threads share
+# ------------------------------------------------------------------ the garbage collector
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ def kernel(name: str) -> Any:
 
 def _loaded(name: str) -> Any:
     before = set(sys.modules)
-    # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time.
-    # Not by gc.disable, which another thread may call meanwhile for itself.
+    # numba makes a million objects that stay; to look for garbage among them takes a fifth of the
+    # time. Not by gc.disable, which another thread may call meanwhile for itself.
     collecting = gc.get_threshold()
     gc.set_threshold(0)
     try:
