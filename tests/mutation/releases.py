@@ -55,6 +55,6 @@ MUTANTS = [
            "self.release.add(first, n, x, y, begin)", "test_arrays.py -k used_once"),
     Mutant("threads write the record that they share", "dpfast/_native.py", "        offset = at * self._itemsize\n",
            "        offset = at * self._itemsize\n        self._how.key = self._how.key\n", "test_free_threads.py -k record"),
-    Mutant("threads make structs of cffi", "dpfast/_native.py", "if kind.kind == \"struct\" and kind.fields is not None", "if kind.cname == \"dpf_plan\"",
+    Mutant("threads make structs of cffi", "dpfast/_native.py", 'if kind.kind == "struct" and kind.fields is not None', 'if kind.cname == "dpf_plan"',
            "test_free_threads.py -k import"),
 ]  # fmt: skip
