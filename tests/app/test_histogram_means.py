@@ -241,5 +241,17 @@ def test_without_a_key_the_ledger_names_the_mean(here) -> None:
 
 def test_a_budget_that_does_not_suffice_pays_for_no_half(here, capsys) -> None:
     ledger = dpfast.Ledger(here.folder / "budget.db", 2**49, create=True)
-    here.refused(capsys, "budget|left", *MEAN, *ALL, "--ledger", ledger.path, code=1)
+    here.refused(capsys, "budget|left", *MEAN, *ALL, "--ledger", ledger.path, code=3)
     assert ledger.spent.epsilon == 0
+
+
+def test_ends_off_the_grid_are_within_the_interval(here) -> None:
+    """They are rounded inwards, to 4 and 8; values at the end of --clamp are not."""
+    rows = csv_of({"x": [10] * 5000}, here.folder / "ten.csv")
+    words = ["--unit-is-row", "--mean", "x", "--clamp", "1", "10", "--granularity", "4", "--epsilon", "1"]
+    assert here.run(*words, "--intervals", "0.999999999", "--quiet", rows=rows, usual=False) == 0
+    found = here.table()
+    assert found["mean"][0] < 8.5
+    assert found["high"] == [10]
+    table = json.loads((here.folder / f"{here.out.name}.json").read_text())["histogram"]
+    assert table["clamp_on_the_grid"] == ["4", "8"]

@@ -86,7 +86,7 @@ def test_a_real_column_needs_a_step_before_any_charge(here, capsys) -> None:
     ledger = dpfast.Ledger(here.folder / "budget.db", 2**51, unit="row", create=True)
     given = [*ASKED, *ROW, "--ledger", ledger.path]
     here.refused(
-        capsys, "--step must be given for 'hours', a column of real numbers", *given, rows=rows, usual=False, code=2
+        capsys, "--step must be given for 'hours', a column of real numbers", *given, rows=rows, usual=False, code=1
     )
     assert ledger.spent.epsilon == 0
 
@@ -164,6 +164,8 @@ def test_a_unit_changes_the_leaves_by_what_the_noise_is_for(here, caps, most) ->
             "--clamp",
             "0",
             "1",
+            "--step",
+            "1",
             "--force",
         ]
         with tiers.trees_made() as made:
@@ -193,9 +195,9 @@ def test_one_label_has_one_charge_for_all_shares(here, capsys) -> None:
     assert [v for v, q in zip(more["value"], more["quantile"], strict=True) if q != 0.1] == first["value"]
     assert ledger.spent.epsilon == 1
     tiers.forget_labels()
-    other = [*given[:6], "--step", "2", *given[6:]]
+    other = ["--step", "2", *given]
     here.refused(
-        capsys, "is reserved .* with", *other, *keyed, "--resume", out=here.folder / "other.csv", usual=False, code=4
+        capsys, "is reserved .* with", *other, *keyed, "--resume", out=here.folder / "other.csv", usual=False, code=1
     )
     assert ledger.spent.epsilon == 1
 
@@ -281,3 +283,18 @@ def test_a_name_that_out_has_itself(here, capsys, name) -> None:
 def test_help_names_it(capsys) -> None:
     assert main(["histogram", "--help"]) == 0
     assert "--quantile NAME=Q" in capsys.readouterr().out
+
+
+def test_a_text_file_of_shares_needs_a_step(here, capsys) -> None:
+    rows = csv_of({"score": [0.1, 0.7, 0.8]}, here.folder / "scores.csv")
+    words = ["--unit-is-row", "--quantile", "score=0.5", "--clamp", "0", "1", "--epsilon", "1", "--quiet"]
+    here.refused(capsys, "--step must be given, for CSV says of no column", *words, rows=rows, usual=False)
+    assert here.run(*words, "--step", "0.1", rows=rows, usual=False) == 0
+
+
+def test_a_confidence_too_near_one_is_refused_before_the_charge(here, capsys) -> None:
+    ledger = dpfast.Ledger(here.folder / "budget.db", 2, create=True)
+    nearly = "0." + "9" * 301
+    words = [*ASKED, *IN_ALL, "--epsilon", "1", "--quiet", "--intervals", nearly, "--ledger", ledger.path]
+    here.refused(capsys, "confidence must be at most|--intervals must be", *words, usual=False)
+    assert ledger.spent.epsilon == 0

@@ -405,3 +405,20 @@ def test_an_interval_that_ignores_the_noise_of_counts_is_found(runs) -> None:
     assert not too_many(misses(), many, 0.05)
     with tiers.counts_without_noise():
         assert too_many(misses(), many, 0.05)
+
+
+def test_a_sum_that_int64_may_have_cut_tells_no_mean() -> None:
+    """Nanoseconds of ten years: 10,000 of them, in half steps, are beyond int64."""
+    low, high = 1_483_228_800 * 10**9, 1_798_761_600 * 10**9
+    values = np.full(10_000, high - 1)
+    dates = dpfast.bounded_histogram([0] * 10_000, dpfast.EACH_ROW, domain=[0], values=values, lower=low, upper=high)
+    for _ in range(20):  # about half of the time noise leads back into int64
+        _, (least,), (most,) = dates.mean(epsilon=1).interval(1 - 1e-9)
+        assert least <= low
+        assert most >= high
+
+
+def test_an_interval_reaches_bounds_that_are_no_doubles() -> None:
+    most = 2**53 + 1
+    found = dpfast.bounded_histogram([0] * 100, dpfast.EACH_ROW, domain=[0], values=[most] * 100, lower=0, upper=most)
+    assert int(found.mean(epsilon=5).interval(1 - 1e-9).upper[0]) >= most

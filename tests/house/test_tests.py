@@ -39,7 +39,6 @@ INSIDE = {
     # what Python keeps of the system, and copies of dpfast/system.py that are spoilt
     "as_windows", "test_systems",
     # the record of a release lies on a page of its own, in a script
-    "test_free_threads",
     # a build of the C that is spoilt, in a process that may not load what tiers.py loads
     "test_truncated_digits",
 }  # fmt: skip

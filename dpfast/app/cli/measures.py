@@ -373,6 +373,7 @@ class Mean(Count):
     VALUE = "mean"
     OPTION = "--mean"
     mechanism: MeanNoise
+    _found: dpfast.NoisyMeans
 
     @classmethod
     def usual(cls, _: Mapping[str, int]) -> dict[str, int]:
@@ -398,7 +399,10 @@ class Mean(Count):
 
     @classmethod
     def _ends(cls, given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
-        """The ends are rounded inwards, so that no mean lies beyond --clamp."""
+        """The ends are rounded inwards, so that no mean lies beyond --clamp.
+
+        By less than a step, by which intervals are wider.
+        """
         clamp = Clamp.of(given, of_width=True)
         low, high = math.ceil(clamp.ends[0] / clamp.step), math.floor(clamp.ends[1] / clamp.step)
         if low >= high:
@@ -441,6 +445,7 @@ class Mean(Count):
 
     def table(self) -> dict[str, Any]:
         about = {"mean": self.value, "clamp": [str(end) for end in self.given["clamp"]], "middle": str(self.middle)}
+        about["clamp_on_the_grid"] = [str(self.bounds.lower), str(self.bounds.upper)]
         return {**about, "mean_is": "middle + sum / count, within clamp; sum is of values less middle"}
 
     def widths(self, confidence: Fraction, cells: int = 1) -> dict[str, Fraction]:
@@ -482,10 +487,11 @@ class Mean(Count):
         ]
 
     def noisy(self, first: Any, out: Any, about: Mapping[str, Any]) -> list[Noisy]:
-        sums = np.array([int(Fraction(cell) / self.half_step) for cell in first["sum"].to_pylist()], np.int64)
-        counts = first["count"].to_numpy()
-        found = dpfast.NoisyMeans(np.arange(counts.size), sums, counts, self.mechanism)
-        value, low, high = found.interval(self.confidence, cells=self._together)
+        some = slice(first.num_rows)
+        found = dpfast.NoisyMeans(
+            self._found.keys[some], self._found.sums[some], self._found.counts[some], self.mechanism
+        )
+        value, low, high = self._interval(found)
         jointly, ends = "jointly" in self.given, self.given["clamp"]
         mean = Noisy(
             "mean", "means", value.tolist(), low.tolist(), high.tolist(), math.nan,
@@ -516,10 +522,23 @@ class Mean(Count):
     def drawn(self, counted: dpfast.BoundedHistogram, **how: Any) -> dpfast.NoisyMeans:
         return counted.mean(**self._budget, **how)
 
+    def _interval(self, noisy: dpfast.NoisyMeans) -> tuple[Any, Any, Any]:
+        """Intervals for means of values within --clamp, whose ends may lie off the grid."""
+        value, low, high = noisy.interval(self.confidence, cells=self._together)
+        ends = [exact_real("clamp", end) for end in self.given["clamp"]]
+        least, most = map(float, ends)
+        inside = self.bounds.lower - ends[0], ends[1] - self.bounds.upper  # type: ignore[operator]  # all are Fractions
+        return (
+            value,
+            np.minimum(np.maximum(low - float(inside[0]), least), value),
+            np.maximum(np.minimum(high + float(inside[1]), most), value),
+        )
+
     def columns(self, noisy: dpfast.NoisyMeans) -> dict[str, Any]:
+        self._found = noisy
         found = {"sum": noisy.sums * float(self.half_step), "count": noisy.counts, "mean": noisy.value}
         if "intervals" in self.given:
-            _, found["low"], found["high"] = noisy.interval(self.confidence, cells=self._together)
+            _, found["low"], found["high"] = self._interval(noisy)
         return found
 
 

@@ -15,7 +15,7 @@ from dpfast.app.report.facts import Noisy
 from dpfast.counts.records.bounded_histogram import Bounds
 from dpfast.counts.records.leaves import MOST_LEAVES, Edges, InCells
 from dpfast.counts.records.places import domain_keys
-from dpfast.counts.trees.noisy_tree import Estimate, NoisyTree
+from dpfast.counts.trees.noisy_tree import Estimate, NoisyTree, doubt_of
 from dpfast.counts.trees.quantiles import Trees
 from dpfast.counts.trees.shape import forest
 from dpfast.errors import ParameterError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpfast.app.tables.rows import Rows
 
 TEXTS = "CSV", "TSV", "JSON lines"  # whose numbers have no type of their own
+FEW = 11  # cells: more than a usual share or grade between 0 and 1 has by steps of 1
 PLACES = 1_000  # places in a tree at which --explain looks, at most
 WAYS: dict[str, dict[tuple[str, ...], Any]] = {
     "discrete-laplace": {("epsilon",): None},
@@ -65,6 +66,8 @@ class Quantiles(Count):
             raise ParameterError(
                 f"--step must make at most 2**24 cells of all keys together, got {leaves:,}: a wider step makes fewer"
             )
+        if "intervals" in given:
+            doubt_of(self._doubt_shared)
         way = one_way(WAYS[given["mechanism"]], given)
         budget: dict[str, Any] = {name: given[name] if name in way else None for name in ("epsilon", "delta", "rho")}
         self.trees = Trees.of(self.edges, self._keys, bounds, **budget)
@@ -121,6 +124,16 @@ class Quantiles(Count):
         return {"shape": tuple(nodes for law, nodes in levels if law is not None)}
 
     def check(self, rows: Rows) -> None:
+        texts, edges = rows.format in TEXTS, self.edges
+        if texts and "step" not in self.given and edges.cells < FEW:
+            raise ParameterError(
+                f"--step must be given, for {rows.format} says of no column whether it is of whole numbers, and steps of 1 "
+                f"from A to B would be {edges.cells} cells"
+            )
+        if not rows.real and not texts and any(each.denominator > 1 for each in (edges.lower, edges.upper, edges.step)):
+            raise ParameterError(
+                f"--clamp and --step must be whole numbers for {self.value!r:.80}, a column of whole numbers"
+            )
         if rows.real and rows.format not in TEXTS and "step" not in self.given:
             raise ParameterError(
                 f"--step must be given for {self.value!r:.80}, a column of real numbers: how wide a cell of values is"

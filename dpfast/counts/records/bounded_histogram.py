@@ -337,6 +337,7 @@ class BoundedHistogram(_Counted):
             return mechanism.release(self.counts, **options)
         return checked_ledger(ledger).release(mechanism, self.counts, **options)
 
+    @unseeded
     def mean(
         self,
         *,

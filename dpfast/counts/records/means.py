@@ -15,6 +15,7 @@ as N - q >= 1; otherwise n may be 0, and d is anything. p and q hold each with h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
@@ -110,7 +111,8 @@ class NoisyMeans:
             `cells=len(counts)` gives those that hold all at once.
 
         An interval holds the mean of the rows that the caps kept, clamped and rounded, before the
-        noise. Where a key may have no rows, it is the whole range of a value.
+        noise. Where a key may have no rows, it is the whole range of a value, and so it is where a
+        sum may lie beyond int64: with a range of 2^b half steps from 2^(63 - b) rows on.
         Returns: value, lower, upper. Raises: DTypeError, ParameterError.
         Source: [Fieller 1954], with proved bounds of both noises in place of a normal law.
 
@@ -128,9 +130,9 @@ class NoisyMeans:
             np.nextafter(self._put(end, np.where(there, few, many)), way)
             for end, there, way in ((low, low < 0, -np.inf), (high, high >= 0, np.inf))
         ]
-        least, most = self._bounds
-        ended = np.isin(self.sums, INT64_ENDS) | np.isin(self.counts, INT64_ENDS)
-        nobody = ended | (counts - off < 1).astype(bool)  # noise that int64 cut off, or maybe no rows
+        least, most = self._outside
+        ended = _may_be_cut(sums, far) | _may_be_cut(counts, off)
+        nobody = ended | (counts - off < 1).astype(bool)  # or maybe no rows
         return Ends(
             self.value,
             np.where(nobody, least, np.clip(ends[0], least, most)),
@@ -141,6 +143,16 @@ class NoisyMeans:
     def _bounds(self) -> tuple[float, float]:
         ends = self._noise.ends
         return float(ends.lower * ends.granularity), float(ends.upper * ends.granularity)
+
+    @property
+    def _outside(self) -> tuple[float, float]:
+        """The nearest doubles that have the bounds of a value between them."""
+        ends, (least, most) = self._noise.ends, self._bounds
+        low, high = ends.lower * ends.granularity, ends.upper * ends.granularity
+        return (
+            least if Fraction(least) <= low else math.nextafter(least, -math.inf),
+            most if Fraction(most) >= high else math.nextafter(most, math.inf),
+        )
 
     def _put(self, sums: npt.NDArray[Any], rows: npt.NDArray[Any]) -> Reals:
         """Their middle + sums/rows between the bounds: of integers of any length, rounded once."""
@@ -153,6 +165,12 @@ class NoisyMeans:
 
     def __repr__(self) -> str:
         return f"<NoisyMeans of {self.counts.size:,} keys; {self.guarantee}>"
+
+
+def _may_be_cut(noisy: npt.NDArray[Any], reach: int) -> npt.NDArray[np.bool_]:
+    """Where the number without noise, or with it, may have been brought into int64."""
+    least, most = INT64_ENDS
+    return ((noisy - reach <= least) | (noisy + reach >= most)).astype(bool)
 
 
 class MeanNoise(Payable):

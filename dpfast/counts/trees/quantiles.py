@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,7 @@ from dpfast.counts.trees.release import noised
 from dpfast.counts.trees.shape import forest
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpfast.privacy.parameters import Real, probability, shown, whole
+from dpfast.privacy.parameters import Real, probability, shown, unseeded, whole
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
@@ -77,6 +78,7 @@ class Trees(NamedTuple):
         return int(edge) if self.edges.whole else float(edge)
 
 
+@unseeded
 def quantiles(
     values: Any,
     unit_ids: Any,
@@ -169,7 +171,7 @@ def quantiles(
 
 def shares_of_rows(q: Any) -> list[Fraction]:
     """Raises: DTypeError, ParameterError."""
-    if isinstance(q, (str, bytes)) or not isinstance(q, Iterable) or getattr(q, "ndim", 1) != 1:
+    if isinstance(q, (str, bytes, AbstractSet)) or not isinstance(q, Iterable) or getattr(q, "ndim", 1) != 1:
         raise DTypeError(f"q must be a list of shares, such as [0.25, 0.5], not {type(q).__name__}")
     found = [probability("q", each, decimal=True) for each in q]
     if not found:
