@@ -86,7 +86,7 @@ def test_a_real_column_needs_a_step_before_any_charge(here, capsys) -> None:
     ledger = dpfast.Ledger(here.folder / "budget.db", 2**51, unit="row", create=True)
     given = [*ASKED, *ROW, "--ledger", ledger.path]
     here.refused(
-        capsys, "--step must be given for 'hours', a column of real numbers", *given, rows=rows, usual=False, code=1
+        capsys, "--step must be given for 'hours', a column of real numbers", *given, rows=rows, usual=False, code=2
     )
     assert ledger.spent.epsilon == 0
 
