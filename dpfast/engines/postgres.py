@@ -20,6 +20,7 @@ is written to the database but by `load`, which writes what is public.
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -194,7 +195,7 @@ class Other(pa.ExtensionType):  # type: ignore[misc]  # pyarrow ships no types
 
 def _schema(rows: Rows, ask: Callable[..., Any]) -> pa.Schema:
     """The columns of a query, which is not run."""
-    found = ask(_select(rows, "*", "LIMIT 0")).description
+    found = ask(_select(rows, "*", "LIMIT 0"), binary=True).description  # a protocol of one statement
     of = "SELECT oid, format_type(oid, NULL), typtype FROM pg_type WHERE oid = ANY(%s)"
     others = {each.type_code for each in found} - TYPES.keys()
     named = {number: (name, kind) for number, name, kind in ask(of, [[*others]]).fetchall()} if others else {}
@@ -293,7 +294,11 @@ def _ended(wire: Any) -> int:
 
 
 def _parsed(lines: bytearray, schema: pa.Schema) -> pa.Table:
-    """Lines of CSV as PostgreSQL writes it: an empty text has quotes, and a null has none."""
+    """Lines of CSV as PostgreSQL writes it: an empty text has quotes, and a null has none.
+
+    Arrow leaves out a byte order mark at the begin, so one is put before what may be a cell's own.
+    """
+    lines = bytearray(BOM_UTF8) + lines
     return csv.read_csv(
         pa.BufferReader(pa.py_buffer(lines)),
         csv.ReadOptions(use_threads=False, column_names=schema.names, block_size=len(lines) + 1),

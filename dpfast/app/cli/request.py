@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -202,11 +202,11 @@ class Payer:
         return {"ledger": self.ledger.metadata()} if self.ledger else {}
 
     def left(self) -> list[str]:
-        """What the ledger has left, in a line."""
-        if self.ledger is None:
-            return []
-        ledger = self.ledger
-        return [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
+        """What the ledger has left, in a line; none if it cannot be read: the release is made."""
+        if (ledger := self.ledger) is not None:
+            with suppress(LedgerError):
+                return [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
+        return []
 
     def balance(self, parts: Iterable[Any]) -> Balance | None:
         """The ledger, if there is one, just after the charge: later ones change nothing.

@@ -78,17 +78,35 @@ class NoisyMeans:
 
     @property
     def noise(self) -> dict[str, CountNoise]:
-        """The mechanisms that `sum` and `count` were released by, on integers."""
+        """The mechanisms that `sum` and `count` were released by, on integers.
+
+        >>> caps = {"domain": ["f"], "lower": 0, "upper": 120, "values": [30, 40]}
+        >>> ages = dpfast.bounded_histogram(["f", "f"], dpfast.EACH_ROW, **caps)
+        >>> sorted(ages.mean(epsilon=1).noise)
+        ['count', 'sum']
+        """
         return self._noise.columns
 
     @property
     def granularity(self) -> Fraction:
-        """What a step of `sums` is worth: half of a step of the values."""
+        """What a step of `sums` is worth: half of a step of the values.
+
+        >>> caps = {"domain": ["f"], "lower": 0, "upper": 120, "values": [30, 40]}
+        >>> ages = dpfast.bounded_histogram(["f", "f"], dpfast.EACH_ROW, **caps)
+        >>> ages.mean(epsilon=1).granularity
+        Fraction(1, 2)
+        """
         return self._noise.ends.granularity / 2
 
     @property
     def middle(self) -> Fraction:
-        """The middle of the rounded bounds of a value: what is subtracted from each."""
+        """The middle of the rounded bounds of a value: what is subtracted from each.
+
+        >>> caps = {"domain": ["f"], "lower": 0, "upper": 120, "values": [30, 40]}
+        >>> ages = dpfast.bounded_histogram(["f", "f"], dpfast.EACH_ROW, **caps)
+        >>> ages.mean(epsilon=1).middle
+        Fraction(60, 1)
+        """
         return (self._noise.ends.lower + self._noise.ends.upper) * self.granularity
 
     @property

@@ -108,8 +108,8 @@ def _with_gaps(counts: npt.ArrayLike, missing: int) -> npt.ArrayLike:
     if not INT64_ENDS[0] <= missing <= INT64_ENDS[1]:
         raise ParameterError(f"missing must be of the type of counts, int64, got {shown(missing)}")
     gaps = np.isnan(array)
-    if not (gaps | ((np.abs(array) <= WHOLE) & (np.trunc(array) == array))).all():
-        raise UnusableValuesError("counts in float64 must be whole numbers within 2**53, or NaN for missing")
+    if not (gaps | ((np.abs(array) < WHOLE) & (np.trunc(array) == array))).all():
+        raise UnusableValuesError("counts in float64 must be whole numbers below 2**53, or NaN for missing")
     filled = np.where(gaps, 0, array).astype(INT64)
     filled[gaps] = missing
     return filled
