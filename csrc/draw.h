@@ -210,6 +210,7 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier) {
     _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP], found[DPF_STEP], found_hi[DPF_STEP];
     int64_t final[DPF_STEP];
     dpf_batch batch;
+    _Static_assert(sizeof *batch.sums == 8 && sizeof *batch.offset == 8 && sizeof *batch.point == 8, "wipe_words");
     int64_t done = 0;
     int used = 0;
     read_tables(tier, law->box_muller);

@@ -41,6 +41,11 @@ def plain(value: Fraction) -> str:
     return name if len(name := exact(value)) < LONG else rounded(value, up=True)
 
 
+def plus_minus(width: Fraction) -> str:
+    """A half-width as people read it, rounded up."""
+    return f"±{width.numerator:,}" if width.denominator == 1 else f"±{rounded(width, up=True)}"
+
+
 def rounded(value: Fraction, *, up: bool, digits: int = 6, group: str = ",") -> str:
     """The value in so many digits, not below it or not above it."""
     return _written(_divided(value, digits, ROUND_CEILING if up else ROUND_FLOOR), group)

@@ -195,3 +195,9 @@ def test_a_name_holds_no_command_of_a_terminal(capsys) -> None:
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "?[31m" in out
+
+
+def test_what_strip_would_make_missing_is_no_match(capsys) -> None:
+    Path("rows.csv").write_text("k,v\nA,1\n NA ,2\nNA,3\n")
+    words = ["look", "rows.csv", "--by", "k", "--domain", "NA,A"]
+    assert told(capsys, *words, "--null", "NA") == {"k": ({"NA": []}, "more")}

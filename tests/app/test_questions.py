@@ -172,9 +172,11 @@ CHECKS: dict[str, Check] = {
         *off(one(seen.out("hours.csv"), "HS-grad"), true[["HS-grad"]], 0.1, value="mean"),
     ],
     "How many in each group of age?": lambda rows, seen: off(seen.out("ages.csv"), binned(rows["adult"]["age"]), 4),
-    "From which countries, if nobody may list them?": lambda rows, seen: shown(
-        seen.out("countries.csv"), rows["adult"].groupby(["native-country", "gender"]).size()
-    ),
+    "From which countries, if nobody may list them?": lambda rows, seen: [
+        *shown(seen.out("countries.csv"), true := rows["adult"].groupby(["native-country", "gender"]).size()),
+        *said(seen.said, "from a noisy count of 15"),
+        *([] if (len(true), (true >= 30).sum()) == (83, 36) else ["the page says 83 and 36"]),
+    ],
     "Who survived, by class?": lambda rows, seen: off(
         seen.out("classes.csv"), rows["titanic"].groupby(["pclass", "survived"]).size(), 4
     ),

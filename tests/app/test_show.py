@@ -288,3 +288,12 @@ def test_any_change_of_a_record_is_shown_or_refused(capsys) -> None:
             assert "\u202e" not in out + err
             assert all(len(line) < 2000 for line in err.splitlines())
     assert min(map(ended.count, (0, 1))) > 20
+
+
+def test_a_name_that_looks_like_a_figure_is_a_name(capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("1/0\na\nb\n")
+    words = ["histogram", "rows.csv", "out.csv", "--by", "1/0", "--domain", "a,b", "--unit-is-row", "--epsilon", "1"]
+    assert main(words) == 0
+    assert main(["show", "out.csv"]) == 0
+    assert "1/0" in capsys.readouterr().out

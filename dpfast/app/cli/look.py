@@ -72,7 +72,8 @@ def look(
     are. It says roughly how many rows have another key: none, below 1 %, more. It names no key that
     is not listed, counts nothing and says nothing of any unit.
 
-    What it prints is private, so it goes to a terminal alone. The exit code tells nothing of ROWS.
+    What it prints is private, so it goes to a terminal alone. The exit code is 0 whatever it
+    finds, but for cells that cannot be read.
     """
     if not (private or _in_a_terminal()):
         raise click.UsageError(

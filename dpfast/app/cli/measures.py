@@ -24,7 +24,7 @@ from dpfast.counts.records.partitions import BUCKETS, withholding
 from dpfast.errors import ParameterError
 from dpfast.noise.release.arrays import INT64_ENDS
 from dpfast.privacy import meaning
-from dpfast.privacy.formatting import approximate, plain, rounded
+from dpfast.privacy.formatting import approximate, plain, plus_minus, rounded
 from dpfast.privacy.parameters import exact_real, power_of_two, shown
 
 if TYPE_CHECKING:
@@ -267,14 +267,14 @@ class Count:
     def lines(self) -> list[str]:
         """How wide the noise is."""
         mechanism = self.mechanism
-        width, noise = f"95 % within {_within(self.within(USUAL))}", law(mechanism)
+        width, noise = f"95 % within {plus_minus(self.within(USUAL))}", law(mechanism)
         if self.step != 1:  # the mechanism's own figures are in steps
             wide = approximate(float(mechanism.scale * self.step))
             noise = f"{'sigma' if 'gaussian' in self.given['mechanism'] else 'scale'} {wide}"
         if self.cells is None:
             level = rounded(mechanism.threshold * self.step, up=True)
             return [f"noise: {noise}, {width}", f"keys are shown from a noisy {self.COLUMN} of {level}"]
-        jointly = f"; all {self.cells:,} cells jointly within {_within(self.within(USUAL, self.cells))}"
+        jointly = f"; all {self.cells:,} cells jointly within {plus_minus(self.within(USUAL, self.cells))}"
         return [f"noise of a cell: {noise}, {width}{jointly if self.cells > 1 else ''}"]
 
     def notes(self) -> list[str]:
@@ -289,9 +289,9 @@ class Count:
             first[end].to_pylist() if self.half_width else [self.near(cell, way * half) for cell in cells]
             for end, way in (("low", -1), ("high", 1))
         )
-        widths = {"one cell": _within(self.within(USUAL))}
+        widths = {"one cell": plus_minus(self.within(USUAL))}
         if self.cells is not None and self.cells > 1:
-            widths[f"all {self.cells:,} cells at once"] = _within(self.within(USUAL, self.cells))
+            widths[f"all {self.cells:,} cells at once"] = plus_minus(self.within(USUAL, self.cells))
         return [Noisy(
             name, f"{name}s", cells, low, high, float(self.mechanism.stddev * self.step), about["releases"][0],
             self.confidence, "jointly" in self.given, widths, holds=f"the bounded {name}", **_range(out[name]),
@@ -476,8 +476,8 @@ class Mean(Count):
         scale = "sigma" if "gaussian" in self.given["mechanism"] else "scale"
         return [
             f"sum is of {self.value} less {plain(self.middle)}, and mean is {plain(self.middle)} + sum / count",
-            f"noise of a sum: {scale} {approximate(float(noise.sums.scale * self.half_step))}, 95 % within {_within(wide['sum'])}",
-            f"noise of a count: {scale} {approximate(noise.counts.scale)}, 95 % within {_within(wide['count'])}",
+            f"noise of a sum: {scale} {approximate(float(noise.sums.scale * self.half_step))}, 95 % within {plus_minus(wide['sum'])}",
+            f"noise of a count: {scale} {approximate(noise.counts.scale)}, 95 % within {plus_minus(wide['count'])}",
         ]
 
     def notes(self) -> list[str]:
@@ -505,9 +505,9 @@ class Mean(Count):
         """The sums or the counts in a report, with intervals of their own."""
         half, cells = self.widths(self.confidence, self._together)[name], first[name].to_pylist()
         low, high = ([type(cell)(cell + way * half) for cell in cells] for way in (-1, 1))
-        widths = {"one cell": _within(self.widths(USUAL)[name])}
+        widths = {"one cell": plus_minus(self.widths(USUAL)[name])}
         if self.cells is not None and self.cells > 1:
-            widths[f"all {self.cells:,} cells at once"] = _within(self.widths(USUAL, self.cells)[name])
+            widths[f"all {self.cells:,} cells at once"] = plus_minus(self.widths(USUAL, self.cells)[name])
         return Noisy(
             name, f"{name}s", cells, low, high, float(mechanism.stddev * step), about, self.confidence,
             "jointly" in self.given, widths, holds=f"the bounded {name}", **_range(out[name]),
@@ -587,10 +587,6 @@ def _range(column: Any) -> dict[str, Any]:
     """The least and the most of a noisy column."""
     every = column.to_numpy()
     return {"least": every.min().item(), "most": every.max().item()} if len(every) else {}
-
-
-def _within(width: Fraction) -> str:
-    return f"±{width.numerator:,}" if width.denominator == 1 else f"±{rounded(width, up=True)}"
 
 
 def noise_of(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any:

@@ -22,7 +22,7 @@ import dpfast
 from dpfast.errors import ParameterError
 from dpfast.noise.mechanisms import laws
 from dpfast.noise.mechanisms.one_answer import OneAnswer
-from dpfast.privacy.formatting import approximate, plain, rounded
+from dpfast.privacy.formatting import approximate, plain, plus_minus
 from dpfast.privacy.parameters import exact_positive, exact_real, shown
 
 Number: TypeAlias = Fraction | Decimal
@@ -310,4 +310,4 @@ def law(mechanism: Mechanism) -> str:
 def half_width(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> str:
     """That of an interval as people read it, rounded up."""
     width = mechanism.interval(confidence, cells=cells)
-    return f"±{width:,}" if isinstance(width, int) else f"±{rounded(Fraction(width), up=True)}"
+    return plus_minus(Fraction(width))

@@ -14,9 +14,8 @@ import dpfast
 from dpfast.errors import DpfastError, FileError
 from dpfast.noise.mechanisms import laws
 from dpfast.privacy import meaning
-from dpfast.privacy.formatting import amounts, approximate, plain, rounded
+from dpfast.privacy.formatting import amounts, approximate, plain, plus_minus
 
-USUAL = Fraction(19, 20)
 NUMBER = re.compile(r"-?[0-9]{1,1200}(/[0-9]{1,1200})?")
 LARGEST = Fraction(2) ** 1000  # nobody has a use for a larger number
 COLUMNS = 10_000
@@ -169,13 +168,6 @@ class Said(NamedTuple):
         return meaning.promise_in_words(self.guarantee, meaning.example(self.guarantee, delta_of), "an upper bound")
 
 
-def width(value: Fraction | None) -> str:
-    """A half-width as people read it, rounded up."""
-    if value is None:
-        return "not said"
-    return f"±{value.numerator:,}" if value.denominator == 1 else f"±{rounded(value, up=True)}"
-
-
 def _is_secure(part: Any) -> bool:
     """Whether it, or each part of it, says that its noise came from a secret key."""
     if not isinstance(part, Mapping):
@@ -200,7 +192,7 @@ def _readable(name: str, value: Any) -> Any:
         if name == "intervals":
             half = value.get("half_width", {})
             each = half.items() if isinstance(half, Mapping) else [("", half)]
-            ends = [f"{column} {width(_number(part))}".strip() for column, part in each]
+            ends = [f"{column} {plus_minus(_number(part))}".strip() for column, part in each]
             return ", ".join([f"{100 * float(_number(value['confidence'])):g} % of {value['of']}", *ends])
         if name == "ledger":
             budget = {each: _number(value[each]) for each in COSTS if each in value}
@@ -295,7 +287,9 @@ def _shown(value: object) -> str:
     elif isinstance(value, list):
         said = ", ".join(map(_shown, value[:SHOWN]))
     elif isinstance(value, str) and NUMBER.fullmatch(value) and "/" in value:
-        said = plain(_number(value))
+        with suppress(_Odd):  # a name that only looks like a figure
+            return plain(_number(value))[:SHOWN]
+        said = value
     else:
         said = str(value)
     return f"{said[: SHOWN - 1]}…" if len(said) > SHOWN else said

@@ -12,12 +12,14 @@ import click
 
 from dpfast import terminal
 from dpfast.app.cli.file_options import same, style_of, text_options
+from dpfast.app.cli.measures import USUAL
 from dpfast.app.cli.options import AS_JSON, print_json
-from dpfast.app.cli.said import USUAL, Column, Said, width
+from dpfast.app.cli.said import Column, Said
 from dpfast.app.report.facts import LABELS, ROWS, Facts, Noisy
 from dpfast.app.report.page import page
 from dpfast.errors import FileError, ParameterError
 from dpfast.paths import atomic_write, check
+from dpfast.privacy.formatting import plus_minus
 
 if TYPE_CHECKING:
     from dpfast.app.tables.first_rows import FirstRows
@@ -81,7 +83,11 @@ def _text(said: Said, out: Path) -> Iterator[str]:
 
 
 def _widths(column: Column, cells: int) -> list[str]:
-    return [width(column.within(USUAL, each)) for each in ([1, cells] if cells > 1 else [1])]
+    return [_width(column.within(USUAL, each)) for each in ([1, cells] if cells > 1 else [1])]
+
+
+def _width(half: Fraction | None) -> str:
+    return "not said" if half is None else plus_minus(half)
 
 
 def _cells(said: Said) -> int:
@@ -166,9 +172,9 @@ def _noisy(said: Said, column: Column, cells: list[Any], span: Any, rows: int) -
     way = int(half) if whole else float(half)
     values = [cell.item() for cell in cells]
     least, most = span or (None, None)
-    widths = {"one cell": width(column.within(USUAL))}
+    widths = {"one cell": _width(column.within(USUAL))}
     if rows > 1:
-        widths[f"all {rows:,} cells at once"] = width(column.within(USUAL, rows))
+        widths[f"all {rows:,} cells at once"] = _width(column.within(USUAL, rows))
     return Noisy(
         column.name, "counts" if whole else "values", values, [cell - way for cell in values], [cell + way for cell in values],
         column.stddev, column.entry, confidence, jointly, widths, least, most,

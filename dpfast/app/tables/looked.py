@@ -6,7 +6,7 @@ It is private. No key that is not listed, no count and nothing of any unit can c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpfast.app.tables.domain import as_texts, is_text
-from dpfast.app.tables.keys import Key
+from dpfast.app.tables.keys import Key, missing
 from dpfast.app.tables.rows import Rows
 
 STRIP, CASE = "--strip", "another case"
@@ -39,9 +39,10 @@ class Found(NamedTuple):
 class Column:
     """The listed keys of a column, and which of them its rows have, as they are or nearly so."""
 
-    def __init__(self, key: Key, listed: pa.Array, *, stripped: bool) -> None:
-        """stripped: whether spaces around texts are left out already."""
+    def __init__(self, key: Key, listed: pa.Array, null: Sequence[str], *, stripped: bool) -> None:
+        """null: texts of cells that are missing. stripped: whether spaces are left out already."""
         self._name, self._listed = key.name, listed
+        self._null = missing(null, listed.type)
         ways: list[tuple[str, ...]] = []
         if key.made is None and is_text(listed.type):
             ways = [(CASE,)] if stripped else [(STRIP,), (CASE,), (STRIP, CASE)]
@@ -53,7 +54,7 @@ class Column:
         self._outside += len(cells) - (pc.sum(pc.is_in(cells, value_set=self._listed)).as_py() or 0)
         known = pc.unique(cells).drop_null()
         for way in self._matched:
-            self._matched[way] |= _there(self._listed, known, way)
+            self._matched[way] |= _there(self._listed, known, way, self._null)
 
     def found(self) -> Found:
         matched = self._matched[()]
@@ -72,7 +73,7 @@ def look(rows: Rows, listed: Iterable[pa.Array]) -> list[Found]:
     Raises: FileError, UnusableValuesError.
     """
     by, stripped = rows.columns.by, rows.columns.strip
-    columns = [Column(key, keys, stripped=stripped) for key, keys in zip(by, listed, strict=True)]
+    columns = [Column(key, keys, rows.columns.null, stripped=stripped) for key, keys in zip(by, listed, strict=True)]
     for batch in rows.batches_of_keys():
         for column, cells in zip(columns, batch, strict=True):
             column.add(cells)
@@ -80,10 +81,11 @@ def look(rows: Rows, listed: Iterable[pa.Array]) -> list[Found]:
     return [column.found() for column in columns]
 
 
-def _there(listed: pa.Array, cells: pa.Array, way: tuple[str, ...]) -> Any:
-    """Which listed keys some cell is, if both are read another way."""
+def _there(listed: pa.Array, cells: pa.Array, way: tuple[str, ...], null: pa.Array) -> Any:
+    """Which listed keys some cell is, if both are read another way. null: missing cells."""
     if STRIP in way:
         cells = pc.utf8_trim_whitespace(cells)
+        cells = cells.filter(pc.invert(pc.is_in(cells, value_set=null)))
     if CASE in way:
         listed, cells = pc.utf8_lower(listed), pc.utf8_lower(cells)
     return np.asarray(pc.is_in(listed, value_set=cells))
