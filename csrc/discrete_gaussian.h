@@ -83,6 +83,17 @@ static int64_t accepts_proposal(const dpf_plan *plan, int64_t k, uint64_t w) {
     return (int64_t)(low > most * (1.0 + 0x1p-40)) - (int64_t)(high < least * (1.0 - 0x1p-40));
 }
 
+static void rounded_gaussian_judge(const dpf_plan *plan, int64_t n, const int64_t *restrict k,
+                                   const int64_t *restrict k_hi, const uint64_t *restrict accept,
+                                   const uint64_t *restrict more_accept, int64_t *restrict verdict) {
+    const dpf_plan p = *plan;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t v = accept[i] << 48 | more_accept[i] >> 16;
+        const int64_t known = -(int64_t)fits(k[i], k_hi[i], 62); /* else k is cut */
+        verdict[i] = accepts_proposal(&p, k[i] & known, ~v) & known;
+    }
+}
+
 /* With thresholds, and without. */
 static const dpf_law discrete_gaussian_law = {
     .decide = discrete_gaussian_decide, .table = 1, .last_tier = DPF_DOUBLE, .exact = dpf_exact_discrete_gaussian};
@@ -94,7 +105,7 @@ static const dpf_law rounded_gaussian_law = {.level0 = gaussian_level0,
                                              .decide = gaussian_decide,
                                              .box_muller = 1,
                                              .last_tier = DPF_DOUBLE_DOUBLE,
-                                             .accepts = accepts_proposal,
+                                             .judge = rounded_gaussian_judge,
                                              .exact = dpf_exact_gaussian};
 
 static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {

@@ -179,21 +179,25 @@ static int exponent_of(whole above, whole below) {
 
 /* ---- noises */
 
-/* Whether this build knows its answers here: 1, or -1, or 0 while nobody has asked. */
+enum { DISCRETE_LAPLACE = 1, LAPLACE, GAUSSIAN, DISCRETE_GAUSSIAN }; /* the order of isa.h */
+
+/* The laws, a bit each, whose answers this build was seen to know here. */
 static _Atomic int known;
 
-static int checked(int isa) {
-    if (known == 0) {
+static int checked(int isa, int law) {
+    const int laws = 1 << law | (law == DISCRETE_GAUSSIAN) << GAUSSIAN; /* which proposes for it */
+    if ((known & laws) != laws) {
         uint64_t *const scratch = malloc(DPF_CHECK * sizeof *scratch);
         if (scratch == NULL)
             return DPFAST_MEMORY;
-        known = dpf_self_check(isa, dpf_known_answers(), scratch) == NULL ? 1 : -1;
+        const int knows = dpf_self_check(isa, laws, dpf_known_answers(), scratch) == NULL;
         free(scratch);
+        if (!knows)
+            return DPFAST_BUILD;
+        known |= laws;
     }
-    return known == 1 ? DPFAST_OK : DPFAST_BUILD;
+    return DPFAST_OK;
 }
-
-enum { DISCRETE_LAPLACE = 1, LAPLACE, GAUSSIAN, DISCRETE_GAUSSIAN }; /* the order of isa.h */
 
 /* 2^exponent, from -1074 to 1023 */
 static double binary(int exponent) {
@@ -235,7 +239,7 @@ __attribute__((noinline)) static int new_noise(int law, const char *text, int32_
     if (noise == NULL)
         return DPFAST_MEMORY;
     noise->isa = dpf_best_isa();
-    int status = checked(noise->isa);
+    int status = checked(noise->isa, law);
     if (status == DPFAST_OK)
         status = planned(noise, law, &above, &below);
     if (status != DPFAST_OK) {

@@ -60,7 +60,7 @@ const char *dpfast_message(int status);
 const char *dpfast_version(void);
 
 /* A law with its scale. Making one takes up to three milliseconds, most less than one, and the
- * first of a process some more: the build is then checked against known answers. */
+ * first of its law in a process up to two more: the build is then checked against known answers. */
 typedef struct dpfast_noise dpfast_noise;
 
 /* Make a noise into *made, or NULL. A text is a number, as 10, 0.1 or 1e-3, or a ratio of two, as

@@ -97,7 +97,7 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job) {
             bytes = sizeof *batch.sums;
         }
         const int accept_first = (int)(first % DPF_MOST);
-        if (law->accepts) {
+        if (law->judge) {
             if (first / DPF_MOST != accept_batch) {
                 batch_words(how->key, accept_nonce(0, 0), accept_batch = first / DPF_MOST, accept);
                 accepted = accepts_all(accept, plan->normal.accept_below);
@@ -111,11 +111,11 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job) {
         else
             store_sums(how, &batch, NULL, from, end, out_at(job, at + from));
         while (job->waiting >= DPF_BATCH)
-            refine(law, job);
+            refine(job);
         done = at + end;
     }
     while (job->waiting > 0)
-        refine(law, job);
+        refine(job);
     dpf_wipe(words, sizeof words);
     dpf_wipe(cells, sizeof cells);
     dpf_wipe(&shorts, sizeof shorts);
@@ -125,6 +125,7 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job) {
     dpf_wipe(job->at, sizeof job->at);
     dpf_wipe(job->value, sizeof job->value);
     dpf_wipe(job->word, sizeof job->word);
+    dpf_scrub_law();
 }
 
 enum { DPF_CANDIDATES = 2 }; /* proposals that constant work looks at, at most */
@@ -165,7 +166,7 @@ static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candi
     }
     words_until(how->key, noise_nonce(candidate, 1), 64, base / DPF_STEP, until, words);
     expand(words, 64, read->more);
-    if (law->accepts) {
+    if (law->judge) {
         if (base / DPF_MOST != read->accept_batch) {
             read->accept_batch = base / DPF_MOST;
             words_until(how->key, accept_nonce(candidate, 0), 16, read->accept_batch, until, words);
@@ -199,16 +200,16 @@ DPF_INLINE void wipe_words(void *at, int n) {
 }
 
 /* Read both levels for every draw: small calls, constant work, and wide scales. */
-DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier) {
+__attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
+    const dpf_law *const law = job->law;
     const dpf_release *const how = job->how;
-    const int per_batch = 32 * DPF_WORDS / how->plan->width,
-              candidates = law->accepts ? how->plan->normal.candidates : 1;
-    const int wide = how->limbs == 2 || how->kind == DPF_NOISE, few = job->n * (law->accepts ? 4 : 2) <= DPF_BATCH;
+    const int per_batch = 32 * DPF_WORDS / how->plan->width, candidates = law->judge ? how->plan->normal.candidates : 1;
+    const int wide = how->limbs == 2 || how->kind == DPF_NOISE, few = job->n * (law->judge ? 4 : 2) <= DPF_BATCH;
     dpf_step_words read[DPF_CANDIDATES];
     _Alignas(64) uint64_t draw[DPF_STEP];
     _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
     _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP], found[DPF_STEP], found_hi[DPF_STEP];
-    int64_t final[DPF_STEP];
+    int64_t verdict[DPF_STEP], final[DPF_STEP];
     dpf_batch batch;
     _Static_assert(sizeof *batch.sums == 8 && sizeof *batch.offset == 8 && sizeof *batch.point == 8, "wipe_words");
     int64_t done = 0;
@@ -226,7 +227,7 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier) {
             break;
         for (int i = from; i < end; i++)
             draw[i] = base + (uint64_t)i;
-        if (law->accepts) {
+        if (law->judge) {
             memset(final, 0, sizeof final);
             for (int64_t i = from; i < end; i++)
                 lo[i] = 0, hi[i] = DPF_UNDECIDED_LIMB; /* until a proposal is accepted */
@@ -248,7 +249,7 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier) {
                     first = level0, then = words->more;
                 }
             }
-            int64_t *const to = law->accepts ? found : lo, *const to_hi = law->accepts ? found_hi : hi;
+            int64_t *const to = law->judge ? found : lo, *const to_hi = law->judge ? found_hi : hi;
             const dpf_draws draws = {end - from,
                                      draw + from,
                                      {first + from, angle + from},
@@ -267,19 +268,20 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier) {
                     const dpf_draws one = one_of(&draws, i - from);
                     law->decide(how->plan, law->last_tier, &one);
                 }
-            for (int64_t i = from; i < end && law->accepts; i++) {
-                const uint64_t v = accept[i] << 48 | words->more_accept[i] >> 16;
-                const int64_t known = -(int64_t)fits(found[i], found_hi[i], 62); /* else k is cut */
-                const int64_t verdict = law->accepts(how->plan, found[i] & known, ~v) & known;
-                const int64_t takes = -(int64_t)((verdict == 1) & (final[i] == 0));
+            if (!law->judge)
+                continue;
+            law->judge(how->plan, end - from, found + from, found_hi + from, accept + from, words->more_accept + from,
+                       verdict + from);
+            for (int64_t i = from; i < end; i++) {
+                const int64_t takes = -(int64_t)((verdict[i] == 1) & (final[i] == 0));
                 lo[i] = (found[i] & takes) | (lo[i] & ~takes);
                 hi[i] = (found_hi[i] & takes) | (hi[i] & ~takes);
-                final[i] |= verdict != -1; /* an undecided one stays so */
+                final[i] |= verdict[i] != -1; /* an undecided one stays so */
             }
         }
         uint64_t undecided = 0;
         int64_t rejected = 0; /* each candidate of a draw */
-        for (int64_t i = from; i < end && law->accepts; i++)
+        for (int64_t i = from; i < end && law->judge; i++)
             rejected |= final[i] == 0;
         for (int i = from; i < end && rejected; i++)
             if (final[i] == 0)
@@ -308,7 +310,7 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier) {
     for (int candidate = 0; candidate < candidates; candidate++)
         if (!few) {
             dpf_wipe(&read[candidate], sizeof read[candidate]);
-        } else if (law->accepts) {
+        } else if (law->judge) {
             wipe_words(read[candidate].accept, used);
             wipe_words(read[candidate].more_accept, used);
         }
@@ -326,6 +328,7 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier) {
     wipe_words(batch.sums, used);
     wipe_words(batch.offset, used);
     wipe_words(batch.point, used);
+    dpf_scrub_law();
 }
 
 /* Draw and add as dpf_add says. */
@@ -333,17 +336,16 @@ DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_release *how, uint64_t
                             void *out) {
     const dpf_plan *const plan = how->plan;
     dpf_job job;
-    job.how = how, job.in = in, job.out = out;
+    job.law = law, job.how = how, job.in = in, job.out = out;
     job.start = start, job.n = n;
     job.refused = job.open = job.waiting = 0;
     job.noise = NULL;
     if (law->table && plan->table && !how->constant_work && how->kind != DPF_NOISE && how->limbs == 1)
-        add_by_table(law, &job);
+        add_by_table(&job);
     else if (!how->constant_work && plan->bulk <= DPF_DOUBLE)
         bulk(law, &job);
     else
-        both_levels(law, &job, how->constant_work ? plan->constant_work : plan->bulk);
+        both_levels(&job, how->constant_work ? plan->constant_work : plan->bulk);
     dpf_fence();
-    dpf_scrub_law();
     return job.refused ? DPF_NOT_FINITE : job.open ? DPF_OPEN : n;
 }

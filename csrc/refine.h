@@ -30,14 +30,16 @@ typedef struct {
     int box_muller; /* draws i and i ^ 64 share a radius and an angle (stream.md) */
     int last_tier;  /* in C, asked for what the first leaves undecided */
     int real;
-    /* NULL, or: a draw is a proposal k. w, 2^64 - 1 less V's first 64 digits, accepts it (1),
-     * rejects it (-1) or leaves it undecided (0). */
-    int64_t (*accepts)(const dpf_plan *, int64_t k, uint64_t w);
+    /* NULL, or: draws are proposals k. By its digits V, of levels 0 and 1, each is accepted (1),
+     * rejected (-1) or left undecided (0), as one that is undecided itself. */
+    void (*judge)(const dpf_plan *, int64_t n, const int64_t *k, const int64_t *k_hi, const uint64_t *accept,
+                  const uint64_t *more_accept, int64_t *verdict);
     dpf_exact_law *exact; /* what decides all that these leave */
 } dpf_law;
 
 /* One call: its values, and its draws that wait for more digits. */
 typedef struct {
+    const dpf_law *law;
     const dpf_release *how;
     const char *in;
     char *out;
@@ -105,7 +107,7 @@ __attribute__((noinline)) static void finish_exactly(const dpf_law *law, dpf_job
     job->refused |= how.refuse && !is_finite(real); /* another thread writes the values */
     if (job->refused || job->open)
         return; /* the call has failed */
-    job->open = !dpf_exact(law->exact, law->box_muller, law->accepts != NULL, how.plan, how.key,
+    job->open = !dpf_exact(law->exact, law->box_muller, law->judge != NULL, how.plan, how.key,
                            job->start + (uint64_t)at, offset, &k);
     if (job->open)
         return;
@@ -150,7 +152,7 @@ DPF_INLINE uint64_t digits_in(const uint32_t *words, int b, int width, uint64_t 
 static void read_few(const dpf_law *law, const dpf_release *how, uint64_t candidate, uint64_t first, int n,
                      uint64_t *word, uint64_t *angle, uint64_t *more, uint64_t *more_angle, uint64_t *accept,
                      uint64_t *more_accept) {
-    const int width[] = {how->plan->width, 64, 16, 64}, each = law->accepts ? 4 : 2;
+    const int width[] = {how->plan->width, 64, 16, 64}, each = law->judge ? 4 : 2;
     const uint64_t named[] = {noise_nonce(candidate, 0), noise_nonce(candidate, 1), accept_nonce(candidate, 0),
                               accept_nonce(candidate, 1)};
     uint64_t counter[DPF_BATCH] = {0}, nonce[DPF_BATCH] = {0};
@@ -170,7 +172,7 @@ static void read_few(const dpf_law *law, const dpf_release *how, uint64_t candid
             angle[i] = digits_in(words, i, width[0], draw | 64);
             more_angle[i] = digits_in(words, n + i, 64, draw | 64);
         }
-        if (law->accepts) {
+        if (law->judge) {
             accept[i] = digits_in(words, 2 * n + i, 16, draw);
             more_accept[i] = digits_in(words, 3 * n + i, 64, draw);
         }
@@ -189,7 +191,7 @@ __attribute__((noinline)) static void propose_again(const dpf_law *law, const dp
     for (; verdict == -1 && candidate < DPF_PROPOSALS; candidate++) {
         read_few(law, how, candidate, draw, 1, word, word + 1, more, more + 1, accept, accept + 1);
         law->decide(how->plan, law->last_tier, &one);
-        verdict = fits(*lo, *hi, 62) ? law->accepts(how->plan, *lo, ~(accept[0] << 48 | accept[1] >> 16)) : 0;
+        law->judge(how->plan, 1, lo, hi, accept, accept + 1, &verdict);
     }
     if (verdict != 1)
         *hi = DPF_UNDECIDED_LIMB;
@@ -199,7 +201,8 @@ __attribute__((noinline)) static void propose_again(const dpf_law *law, const dp
 }
 
 /* Decide a batch of the waiting draws by levels 0 and 1 together. */
-DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
+__attribute__((noinline)) static void refine(dpf_job *job) {
+    const dpf_law *const law = job->law;
     const int most = DPF_BATCH / (1 + law->box_muller);
     const int n = job->waiting < most ? job->waiting : most, from = job->waiting - n;
     const dpf_release *const how = job->how;
@@ -218,7 +221,7 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
     }
     scattered(how->key, noise_nonce(0, 1), address, more);
     int unsure = 0; /* a proposal waits that level 0 alone does not accept */
-    for (int b = 0; b < n && law->accepts; b++)
+    for (int b = 0; b < n && law->judge; b++)
         unsure |= job->word[2][from + b] >= (uint64_t)how->plan->normal.accept_below;
     memset(more_accept, 0, sizeof more_accept);
     if (unsure) {
@@ -236,9 +239,9 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
             const dpf_draws one = one_of(&draws, b);
             law->decide(how->plan, law->last_tier, &one);
         }
-        if (law->accepts && hi[b] != DPF_UNDECIDED_LIMB) {
-            const uint64_t v = job->word[2][from + b] << 48 | more_accept[b] >> 16;
-            const int64_t verdict = fits(lo[b], hi[b], 62) ? law->accepts(how->plan, lo[b], ~v) : 0;
+        if (law->judge) {
+            int64_t verdict;
+            law->judge(how->plan, 1, lo + b, hi + b, job->word[2] + from + b, more_accept + b, &verdict);
             if (verdict == -1)
                 propose_again(law, how, draw[b], 1, lo + b, hi + b);
             else if (verdict == 0)
@@ -306,8 +309,8 @@ DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32
 }
 
 /* dpf_tier for DPF_LEVEL0, in batches like those of a bulk call. */
-DPF_INLINE void planted_level0(const dpf_law *law, const dpf_plan *plan, int64_t n, const dpf_planted *planted,
-                               dpf_u128 *found, uint8_t *decided) {
+__attribute__((noinline)) static void planted_level0(const dpf_law *law, const dpf_plan *plan, int64_t n,
+                                                     const dpf_planted *planted, dpf_u128 *found, uint8_t *decided) {
     const int width = plan->width, most = 32 * DPF_WORDS / width / (1 + law->box_muller);
     for (int64_t base = 0; base < n; base += most) {
         uint64_t word[DPF_MOST] = {0};
@@ -359,7 +362,7 @@ DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words,
                 job->word[0][w] = word_at(words, width, law->box_muller ? i & ~64 : i);
                 if (law->box_muller)
                     job->word[1][w] = word_at(words, width, i | 64);
-                if (law->accepts)
+                if (law->judge)
                     job->word[2][w] = word_at(accept, 16, first + i);
                 if (law->real && job->how->refuse && !is_finite(double_of(job->value[w])))
                     job->refused = 1; /* another thread writes the values */

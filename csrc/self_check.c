@@ -129,6 +129,26 @@ static double real_value(const dpf_release *how, int64_t i) {
     }
 }
 
+/* Word i of so many bytes, each by a move: a memcpy of a size that is not a constant is a call. */
+#define EACH_SIZE(F) F(1, uint8_t) F(2, uint16_t) F(4, uint32_t) F(8, uint64_t)
+
+DPF_INLINE void put_word(void *words, int64_t i, int size, uint64_t word) {
+#define PUT(bytes, type)                                                                                               \
+    if (size == bytes)                                                                                                 \
+        ((type *)words)[i] = (type)word;
+    EACH_SIZE(PUT)
+}
+
+/* The digest of words begin .. end - 1. */
+static uint64_t digest_of(const void *words, int64_t begin, int64_t end, int size) {
+    uint64_t digest = 0;
+#define DIGEST(bytes, type)                                                                                            \
+    for (int64_t i = begin; i < end && size == bytes; i++)                                                             \
+        digest += digested(i, ((const type *)words)[i]);
+    EACH_SIZE(DIGEST)
+    return digest;
+}
+
 static void put_value(const dpf_release *how, int64_t i, void *values) {
     if (how->kind == DPF_NOISE)
         ((double *)values)[i] = offset_of(i);
@@ -136,11 +156,8 @@ static void put_value(const dpf_release *how, int64_t i, void *values) {
         ((double *)values)[i] = real_value(how, i);
     else if (how->kind == DPF_FLOAT32)
         ((float *)values)[i] = (float)real_value(how, i);
-    else {
-        const uint64_t value = integer_value(how, i);
-        const int size = dpf_size(how->kind);
-        memcpy((char *)values + size * i, &value, (size_t)size); /* its lower bytes, which come first */
-    }
+    else
+        put_word(values, i, dpf_size(how->kind), integer_value(how, i));
 }
 
 /* Infinity is found, and refused where that is asked. */
@@ -164,7 +181,6 @@ static int knows_release(int isa, const dpf_known *row, const int16_t *table, ui
     const int64_t n = row->n, size = dpf_size(how.kind), each = how.kind == DPF_NOISE ? 16 : size;
     char *const in = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63); /* the results begin inside a line */
     char *const out = in + 8 * MOST + BEHIND;
-    uint64_t digest = 0;
     if (n * each > 8 * MOST - 2 * BEHIND)
         return 0;
     plan.table = plan.bulk == DPF_TABLE ? table : NULL;
@@ -179,11 +195,7 @@ static int knows_release(int isa, const dpf_known *row, const int16_t *table, ui
     (void)dpf_fp_enter();
     if (done != n)
         return 0;
-    for (int64_t at = -BEHIND; at < n * each + BEHIND; at += size) {
-        uint64_t word = 0;
-        memcpy(&word, out + at, (size_t)size);
-        digest += digested(at / size, word);
-    }
+    const uint64_t digest = digest_of(out, -BEHIND / size, (n * each + BEHIND) / size, (int)size);
     if ((how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32) && !refuses(&how, row->start, n, in, out))
         return 0;
     return digest == row->digest[dpf_isa_of(isa)->fma];
@@ -204,11 +216,8 @@ static int knows_plan(const dpf_known *row, int16_t *table, uint64_t *thresholds
     if (dpf_make_plan(&of, &made, thresholds, guide) != 0)
         return 0;
     if (made.bulk == DPF_TABLE) {
-        uint64_t digest = 0;
         dpf_make_table(&made, table);
-        for (int word = 0; word < 1 << 16; word++)
-            digest += digested(word, (uint64_t)table[word]);
-        if (digest != row->table)
+        if (digest_of(table, 0, TABLE, sizeof(uint64_t)) != row->table)
             return 0;
     }
     if (made.search.steps != row->plan.search.steps)
@@ -226,11 +235,19 @@ static int knows_plan(const dpf_known *row, int16_t *table, uint64_t *thresholds
     return memcmp(&made, &row->plan, sizeof made) == 0;
 }
 
-const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
+/* The first of these rows and those behind that is of the laws, or the last. */
+static const dpf_known *next_of(int laws, const dpf_known *row) {
+    while (row->what && !(laws >> row->plan.law & 1))
+        row++;
+    return row;
+}
+
+const char *dpf_self_check(int isa, int laws, const dpf_known *answers, uint64_t *scratch) {
+    const dpf_known *row = next_of(laws, answers);
     dpf_reach();
     int16_t *const table = (int16_t *)scratch;
     uint64_t *const room = scratch + TABLE;
-    for (const dpf_known *each = row; each->what; each++)
+    for (const dpf_known *each = row; each->what; each = next_of(laws, each + 1))
         if (each->exponent && !knows_plan(each, table, room, (uint16_t *)(room + DPF_THRESHOLDS)))
             return each->what;
     if (!dpf_isa_of(isa)->counts_zeros(1))
@@ -241,7 +258,7 @@ const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
         table[word] = (int16_t)(word % 64 == 37 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
     const dpf_fpmode mode = dpf_fp_enter();
     while (row->what && (row->tier ? knows_planted(isa, row) : knows_release(isa, row, table, room)))
-        row++;
+        row = next_of(laws, row + 1);
     dpf_fp_leave(mode);
     return row->what;
 }

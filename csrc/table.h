@@ -201,7 +201,7 @@ DPF_INLINE void collect_group(dpf_job *job, const uint32_t *words, const int16_t
 /* dpf_add of integers in one limb, of any kind. Draws are numbered from the first of the first
  * group on. A block of values ends with a group; its last sums wait until the next block fills
  * their line. */
-DPF_INLINE void add_by_table(const dpf_law *law, dpf_job *job) {
+__attribute__((noinline)) static void add_by_table(dpf_job *job) {
     enum { BEFORE = 64 }; /* room for the last draws of the block before: a line of the smallest values */
     struct {
         _Alignas(64) uint32_t words[2][group_words];
@@ -253,10 +253,10 @@ DPF_INLINE void add_by_table(const dpf_law *law, dpf_job *job) {
             }
             collect_group(job, words, found, first - at, end - at, at - first);
             while (job->waiting >= DPF_BATCH)
-                refine(law, job);
+                refine(job);
         }
         while (job->waiting > 0)
-            refine(law, job);
+            refine(job);
         if (begin - lead > done) {
             sum_apart(how, old + (done - begin), x + size * (done - skip), out + size * (done - skip),
                       begin - lead - done);
@@ -276,4 +276,5 @@ DPF_INLINE void add_by_table(const dpf_law *law, dpf_job *job) {
     dpf_wipe(my.noise, begin > 0 ? (int64_t)sizeof my.noise : used * (int64_t)sizeof **my.noise);
     dpf_wipe(job->at, waited * (int64_t)sizeof *job->at);
     dpf_wipe(job->word[0], waited * (int64_t)sizeof *job->word[0]);
+    dpf_scrub_law();
 }

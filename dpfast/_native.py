@@ -540,7 +540,7 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
 @cache
 def checked(isa: int) -> int:
     """`isa`, once it has reproduced known blocks, draws and results of all laws and tiers here."""
-    failed = lib.dpf_self_check(isa, known_answers(), _new_room("uint64_t[]", lib.DPF_CHECK))
+    failed = lib.dpf_self_check(isa, lib.DPF_LAWS, known_answers(), _new_room("uint64_t[]", lib.DPF_CHECK))
     if failed != ffi.NULL:
         raise SelfCheckError(
             f"this build of dpfast, run with {ISA_NAMES[isa]} instructions, does not reproduce its known answers "

@@ -183,15 +183,15 @@ SPOILT = [
     Spoilt("a proposal is rejected too soon", "discrete_gaussian.h", "high < least * (1.0 - 0x1p-40)", "high < least"),
     Spoilt("no proposal is rejected", "discrete_gaussian.h", "(int64_t)(high < least * (1.0 - 0x1p-40))", "0"),
     Spoilt("the bound of rejection is that of acceptance", "discrete_gaussian.h", "least = most * (1.0 - 0x1p-17 - most)", "least = most"),
-    Spoilt("an undecided acceptance goes on to the next candidate", "draw.h", "final[i] |= verdict != -1;", "final[i] |= verdict == 1;"),
-    Spoilt("an undecided acceptance is one", "draw.h", "(verdict == 1) & (final[i] == 0)", "(verdict != -1) & (final[i] == 0)"),
-    Spoilt("the last accepted candidate counts", "draw.h", "(verdict == 1) & (final[i] == 0)", "(verdict == 1)"),
+    Spoilt("an undecided acceptance goes on to the next candidate", "draw.h", "final[i] |= verdict[i] != -1;", "final[i] |= verdict[i] == 1;"),
+    Spoilt("an undecided acceptance is one", "draw.h", "(verdict[i] == 1) & (final[i] == 0)", "(verdict[i] != -1) & (final[i] == 0)"),
+    Spoilt("the last accepted candidate counts", "draw.h", "(verdict[i] == 1) & (final[i] == 0)", "(verdict[i] == 1)"),
     Spoilt("the second candidate has the first's words", "draw.h", "read_step(law, how, (uint64_t)candidate, base, job", "read_step(law, how, 0, base, job"),
-    Spoilt("acceptance has 16 digits", "draw.h", "<< 48 | words->more_accept[i] >> 16", "<< 48"),
+    Spoilt("acceptance has 16 digits", "discrete_gaussian.h", "<< 48 | more_accept[i] >> 16", "<< 48"),
     Spoilt("bulk: every proposal is accepted", "draw.h", "word_at(accept, 16, accept_first + i) >= (uint64_t)plan->normal.accept_below", "0"),
     Spoilt("bulk: every word accepts", "draw.h", "return most < accept_below;", "return 1;"),
-    Spoilt("refined: every proposal is accepted", "refine.h", "fits(lo[b], hi[b], 62) ? law->accepts(how->plan, lo[b], ~v) : 0", "1"),
-    Spoilt("a later proposal is always accepted", "refine.h", "verdict = fits(*lo, *hi, 62) ? law->accepts(how->plan, *lo, ~(accept[0] << 48 | accept[1] >> 16)) : 0;", "verdict = 1;"),
+    Spoilt("refined: every proposal is accepted", "refine.h", "law->judge(how->plan, 1, lo + b, hi + b, job->word[2] + from + b, more_accept + b, &verdict);", "verdict = 1;"),
+    Spoilt("a later proposal is always accepted", "refine.h", "law->judge(how->plan, 1, lo, hi, accept, accept + 1, &verdict);", "verdict = 1;"),
     Spoilt("later proposals have the words of the first", "refine.h", "read_few(law, how, candidate, draw, 1,", "read_few(law, how, 0, draw, 1,"),
     Spoilt("rejected proposals of constant work are followed by none", "draw.h", "rejected |= final[i] == 0;", "rejected |= final[i] > 9;"),
     Spoilt("refined: acceptance reads no second word", "refine.h", "    if (unsure) {", "    if (0) {"),
@@ -316,7 +316,7 @@ def found_by_the_self_check(library: Path, isa: int) -> bool:
     code = (
         "import ctypes, sys; at = ctypes.CDLL(sys.argv[1]); at.dpf_self_check.restype = ctypes.c_char_p; "
         "at.dpf_known_answers.restype = ctypes.c_void_p; room = (ctypes.c_uint64 * 60000)(); "
-        "sys.exit(at.dpf_self_check(int(sys.argv[2]), ctypes.c_void_p(at.dpf_known_answers()), room) is not None)"
+        "sys.exit(at.dpf_self_check(int(sys.argv[2]), 30, ctypes.c_void_p(at.dpf_known_answers()), room) is not None)"
     )
     try:
         return (

@@ -704,8 +704,9 @@ def header(rows: Sequence[Row]) -> str:
         parts = [f'.what = "{row.what}"', f".plan = {initializer(row.plan[0], arrays)}"]
         if row.makes:
             parts.append(f".exponent = {row.exponent}")
-            table = row.mechanism._bulk_plan._kept[-1] if row.made._plan.bulk == TABLE else []
-            parts += [f".table = {sum(itertools.starmap(digested, enumerate(table))) % 2**64:#x}"] * bool(len(table))
+            if row.made._plan.bulk == TABLE:
+                table = np.frombuffer(ffi.buffer(row.mechanism._bulk_plan._kept[-1]), np.uint64).tolist()
+                parts.append(f".table = {sum(itertools.starmap(digested, enumerate(table))) % 2**64:#x}")
         if row.tier:
             parts += [f".tier = {row.tier}", f".bits = {row.bits}"]
             parts += [f".planted = known_planted{at}"] if row.planted else []

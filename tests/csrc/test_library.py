@@ -389,6 +389,7 @@ def test_what_the_library_shows_and_asks(built: Path) -> None:
     asked = set(re.findall(r" U (\w+)@GLIBC", shared))
     assert len(asked) <= 12
     assert not asked & {"abort", "exit", "printf", "fprintf", "puts", "__assert_fail", "signal"}
+    assert (built / "lib/libdpfast.so.1").stat().st_size <= 900_000
 
 
 def test_the_same_tree_gives_the_same_bytes(built: Path, tmp_path: Path) -> None:

@@ -132,10 +132,10 @@ def test_a_changed_answer_is_found(isa: int) -> None:
     for at, answer in enumerate(ROWS):
         changed = ffi.new("dpf_known[2]")
         changed[0] = answer
-        assert lib.dpf_self_check(isa, changed, scratch) == ffi.NULL
+        assert lib.dpf_self_check(isa, lib.DPF_LAWS, changed, scratch) == ffi.NULL
         for kind in (0, 1):
             changed[0].digest[kind] ^= 1 << at % 64
-        assert lib.dpf_self_check(isa, changed, scratch) == answer.what
+        assert lib.dpf_self_check(isa, lib.DPF_LAWS, changed, scratch) == answer.what
         changed[0] = answer
         if answer.planted != ffi.NULL:
             moved = ffi.new("dpf_planted[]", answer.n)
@@ -147,7 +147,27 @@ def test_a_changed_answer_is_found(isa: int) -> None:
             changed[0].n -= 1
         else:
             changed[0].start += 1
-        assert lib.dpf_self_check(isa, changed, scratch) == answer.what
+        assert lib.dpf_self_check(isa, lib.DPF_LAWS, changed, scratch) == answer.what
+
+
+def test_a_law_is_asked_for_its_own_answers() -> None:
+    """Whatever stands between them: another law's may be wrong, but none of its own, first or last."""
+    scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
+    laws = {answer.plan.law for answer in ROWS}
+    assert sum(1 << law for law in laws) == lib.DPF_LAWS
+    for law in laws:
+        own = [at for at, answer in enumerate(ROWS) if answer.plan.law == law]
+        changed = ffi.new("dpf_known[]", len(ROWS) + 1)
+        for at, answer in enumerate(ROWS):
+            changed[at] = answer
+            for kind in (0, 1):
+                changed[at].digest[kind] ^= at not in own
+        assert lib.dpf_self_check(_native.PORTABLE, 1 << law, changed, scratch) == ffi.NULL
+        for at in (own[0], own[-1]):
+            for kind in (0, 1):
+                changed[at].digest[kind] ^= 1
+            assert lib.dpf_self_check(_native.PORTABLE, 1 << law, changed, scratch) == ROWS[at].what
+            changed[at] = ROWS[at]
 
 
 @pytest.fixture
@@ -222,7 +242,7 @@ def test_a_plan_made_otherwise_is_noticed(at: int) -> None:
         changed = ffi.new("dpf_known[]", 2)
         changed[0] = ROWS[at]
         held.append(spoil(changed[0]))
-        return lib.dpf_self_check(_native.PORTABLE, changed, scratch)
+        return lib.dpf_self_check(_native.PORTABLE, lib.DPF_LAWS, changed, scratch)
 
     held: list[object] = []
     assert found(lambda _: None) == ffi.NULL

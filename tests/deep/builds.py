@@ -251,7 +251,7 @@ def _drawn(library: Path, cases: Path, only: str | None = None) -> dict[str, Any
         names[len(names)] = ffi.string(name).decode()
     isas = [isa for isa, name in names.items() if lib.dpf_isa_runs(isa) and only in (None, name)]
     scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
-    failed = {isa: lib.dpf_self_check(isa, lib.dpf_known_answers(), scratch) for isa in isas}
+    failed = {isa: lib.dpf_self_check(isa, lib.DPF_LAWS, lib.dpf_known_answers(), scratch) for isa in isas}
     told = {names[isa]: ffi.string(what).decode() for isa, what in failed.items() if what != ffi.NULL}
     flushes = mode & 0x8040 != 0  # subnormals, since it was loaded
     found: dict[str, Any] = {"best": names[best], "failed": told, "flushes": flushes}
