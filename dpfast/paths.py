@@ -28,6 +28,8 @@ from dpfast.errors import DpfastError, DTypeError, FileError, ParameterError
 MOST_LINKS = 40  # on one path, as Linux has it
 ACCESS_LIST = "system.posix_acl_access"  # the attribute that Linux keeps it in
 CHUNK = 1 << 20  # bytes that are compared at a time
+PART = "standard output has a part of OUT, or all of it"
+PART = "standard output has a part of OUT, or all of it"
 
 
 Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]
@@ -196,13 +198,21 @@ def standard_output(metadata: Path | None, record: str, *, found: Found) -> Iter
                 if beside is not None:
                     beside.write(record.encode())
             file.seek(0)
-            with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
+            with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out, _copying():
                 shutil.copyfileobj(file, out, CHUNK)
     except DpfastError:
         raise
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else "write failed"
         raise FileError(f"cannot write standard output: {why}") from None
+
+
+@contextmanager
+def _copying() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(PART) from None
 
 
 def check(path: Path, recorded: bool, *, found: Found) -> None:
@@ -261,8 +271,8 @@ def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, fou
         placed = _place(extra, beside, found=found)
     try:  # once the record is closed: Windows removes no file that is open
         _place(file, path, found=found)
-    except BaseException:
-        if placed:
+    except BaseException as error:
+        if placed and (isinstance(error, Exception) or not path.exists()):  # a signal may come once it is there
             beside.unlink()
         raise
 

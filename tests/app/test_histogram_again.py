@@ -16,6 +16,7 @@ import pytest
 from fresh import Warm
 
 import dpfast
+from dpfast import system
 from dpfast.app.cli import main
 
 LABEL = "visits 2026-11"
@@ -256,6 +257,61 @@ def test_an_interrupt_names_the_charge(release, capsys, monkeypatch, step: str) 
     assert (release.charges, release.out.exists()) == (charges, False)
     assert release.run("--resume") == 0
     assert release.charges == 1
+
+
+@pytest.mark.parametrize("step", ["placed", "flushed", "told"])
+def test_an_interrupt_once_out_is_there_is_none(tmp_path, capsys, monkeypatch, step: str) -> None:
+    """Nobody is told that nothing was written, and no scheduler releases again."""
+    release = Release(tmp_path)
+    link = system.link
+
+    def linked(file: Any, path: Path) -> None:
+        link(file, path)
+        if path == release.out:
+            raise KeyboardInterrupt
+
+    release.words.remove("--quiet")
+    where = {"placed": "dpfast.system.link", "flushed": "dpfast.system.flush_folder"}
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            where.get(step, "dpfast.app.cli.request.Payer.left"), linked if step == "placed" else interrupt
+        )
+        assert release.run() == 0
+    said = capsys.readouterr().err
+    assert re.search("^Warning: interrupted once OUT was there: .*out.csv is whole$", said, re.MULTILINE), said
+    assert "Error" not in said
+    made = release.bytes()
+    assert (release.charges, release.run("--resume"), release.bytes() == made) == (1, 0, True)
+
+
+def test_an_interrupt_while_out_is_replaced_says_what_is_gone(tmp_path, capsys, monkeypatch) -> None:
+    release = Release(tmp_path)
+    assert release.run() == 0
+    link = system.link
+    with monkeypatch.context() as patched:
+        patched.setattr("dpfast.system.link", lambda file, path: interrupt() if path == release.out else link(file, path))
+        assert release.run("--force", "--resume") == 130
+    wanted = r"out\.csv, which was to be replaced, is gone; the charge in .* stays: --resume writes OUT without"
+    failed(capsys, 130, f"Error: interrupted; .*{wanted}", expected=130)
+
+
+@pytest.mark.parametrize("step", ["copied", "told"])
+def test_an_interrupt_of_a_pipe_says_that_a_part_may_be_there(tmp_path, capfd, monkeypatch, step: str) -> None:
+    release = Release(tmp_path)
+    release.out = Path("-")
+    release.words.remove("--quiet")
+    more = ["--format", "csv", "--metadata", str(release.folder / "about.json")]
+    steps = {"copied": "dpfast.paths.shutil.copyfileobj", "told": "dpfast.app.cli.request.Payer.left"}
+    with monkeypatch.context() as patched:
+        patched.setattr(steps[step], interrupt)
+        ended = release.run(*more)
+    out, err = capfd.readouterr()
+    if step == "told":
+        assert (ended, out.count("\n") > 1) == (0, True)
+        assert "Warning: interrupted once OUT was there: standard output is whole" in err
+    else:
+        assert ended == 130
+        assert "Error: interrupted; standard output has a part of OUT, or all of it; the charge in" in err
 
 
 @pytest.mark.slow

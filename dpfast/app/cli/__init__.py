@@ -86,9 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(getattr(signal, name)) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(getattr(signal, name), _stopped)
     try:
-        code = _run(arguments)
-    finally:
-        lost = terminal.lost()
+        try:
+            code = _run(arguments)
+        finally:
+            lost = terminal.lost()
+    except KeyboardInterrupt:  # in the last line that is said
+        return INTERRUPTED
     return code if code or lost is None else _failed(UNPRINTED.format(lost.strerror), FAILED)
 
 
@@ -103,7 +106,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as stopped:
         said = map(str, (stopped.__cause__ or stopped).args)  # click's Abort has none
-        return _failed("; ".join(["interrupted; nothing was written", *said]), INTERRUPTED)
+        return _failed("; ".join(["interrupted", *said]), INTERRUPTED)
     except DpfastError as error:
         message = _words(error)
         if list(arguments or sys.argv[1:])[:1] == ["ledger"]:

@@ -399,22 +399,23 @@ def _run(request: Request, asked: Asked) -> None:
 
     request.check_files("ROWS", asked.listed.files)
     payer = _paying(request, asked)
-    if request.found == "compare" and not is_file(request.target):
-        raise ParameterError(f"OUT must be the file of a release, got {request.target}")
-    table.checked(request.target, **request.sink)
-    release = _opened(request, asked, payer)
-    about, counted = release.about(), _counted(release)
-    noisy: list[Any] = []
-    out = table.written(request.target, about, **request.sink)
-    with request.writing(payer, lambda: _facts(release, noisy[0], about), out) as (write, page):
-        payer.pays(None)  # an interrupt may come while the ledger is charged or noise is drawn
-        noisy.append(_drawn(release, counted))
-        payer.pays()
-        write(noisy[0])
-    if not request.quiet:
-        name = "standard output" if request.target == PIPE else request.target
-        rows = noisy[0].num_rows
-        request.tell(payer, page, [*asked.lines(), f"{name}: {rows:,} row{'s' * (rows != 1)}"])
+    with request.interruptible(payer):
+        if request.found == "compare" and not is_file(request.target):
+            raise ParameterError(f"OUT must be the file of a release, got {request.target}")
+        table.checked(request.target, **request.sink)
+        release = _opened(request, asked, payer)
+        about, counted = release.about(), _counted(release)
+        noisy: list[Any] = []
+        out = table.written(request.target, about, **request.sink)
+        with request.writing(payer, lambda: _facts(release, noisy[0], about), out) as (write, page):
+            payer.pays(None)  # an interrupt may come while the ledger is charged or noise is drawn
+            noisy.append(_drawn(release, counted))
+            payer.pays()
+            write(noisy[0])
+        if not request.quiet:
+            name = "standard output" if request.target == PIPE else request.target
+            rows = noisy[0].num_rows
+            request.tell(payer, page, [*asked.lines(), f"{name}: {rows:,} row{'s' * (rows != 1)}"])
 
 
 def _opened(request: Request, asked: Asked, payer: Payer) -> Release:

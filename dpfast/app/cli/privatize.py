@@ -372,23 +372,24 @@ def _run(options: dict[str, Any], *, verify: bool = False) -> None:
     asked = Asked.of(options, request)
     request.check_files("IN", {})
     payer = Payer(request, asked.terms(request.style))
-    table = asked.opened(request)
-    release = Release.of(request, asked, payer, table)
-    tried = files.trial(request.target, table, files.checked_target(request.target, table, **request.sink))
-    size = None if table.size is None else table.size * (1 if payer.key is None else 2)
-    with closing(_Progress(what_is(request.source), size, quiet=request.quiet)) as bar:
-        drawn = release.drawn(tried, bar)
-        seen = FirstRows(table, ROWS if request.report_file else 0, LABELS)
-        out = files.destination(request.target, table, release.about, **request.sink)
-        with request.writing(payer, partial(release.facts, seen), out) as (write, page):
-            for piece, noisy in drawn:
-                write(piece, noisy)
-                page.step(partial(seen.add, piece, noisy))
-                bar.at(bar.done + piece.weight, f"{seen.rows:,} rows")
-            if table.passed and seen.rows > MANY and not verify:
-                warnings.warn(_suspected(seen.rows, table.passed), dpfast.WeakGuaranteeWarning, stacklevel=1)
-    if not request.quiet:
-        request.tell(payer, page, release.lines(seen.rows), _without_noise(request.source, table, asked))
+    with request.interruptible(payer):
+        table = asked.opened(request)
+        release = Release.of(request, asked, payer, table)
+        tried = files.trial(request.target, table, files.checked_target(request.target, table, **request.sink))
+        size = None if table.size is None else table.size * (1 if payer.key is None else 2)
+        with closing(_Progress(what_is(request.source), size, quiet=request.quiet)) as bar:
+            drawn = release.drawn(tried, bar)
+            seen = FirstRows(table, ROWS if request.report_file else 0, LABELS)
+            out = files.destination(request.target, table, release.about, **request.sink)
+            with request.writing(payer, partial(release.facts, seen), out) as (write, page):
+                for piece, noisy in drawn:
+                    write(piece, noisy)
+                    page.step(partial(seen.add, piece, noisy))
+                    bar.at(bar.done + piece.weight, f"{seen.rows:,} rows")
+                if table.passed and seen.rows > MANY and not verify:
+                    warnings.warn(_suspected(seen.rows, table.passed), dpfast.WeakGuaranteeWarning, stacklevel=1)
+        if not request.quiet:
+            request.tell(payer, page, release.lines(seen.rows), _without_noise(request.source, table, asked))
 
 
 def _suspected(rows: int, passed: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from dpfast.app.cli.options import Decorator, sharing, together
 from dpfast.app.cli.report import Page, check_report, report_options, reported
 from dpfast.app.report.facts import Balance, Facts
 from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerError, ParameterError
+from dpfast.paths import PART
 from dpfast.system import must_have_owners
 
 if TYPE_CHECKING:
@@ -139,6 +140,23 @@ class Request(NamedTuple):
         with reported(self.report_file, facts, found=self.found) as page, payer.stays(), out as write:
             yield write, page
             page.make()
+        payer.whole = True
+
+    @contextmanager
+    def interruptible(self, payer: Payer) -> Iterator[None]:
+        """An interrupt says what it leaves. Where OUT is whole by then the release is done."""
+        before = _state(self.target)
+        try:
+            yield
+        except KeyboardInterrupt as stopped:
+            now = _state(self.target)
+            if payer.whole or now not in (None, before):
+                name = "standard output" if self.target == Path("-") else self.target
+                terminal.tell(terminal.printable(f"Warning: interrupted once OUT was there: {name} is whole"))
+                return
+            left = f"{self.target}, which was to be replaced, is gone" if before and not now else "nothing was written"
+            said = [] if PART in stopped.args else [left]
+            raise KeyboardInterrupt(*said, *stopped.args) from None
 
     def tell(self, payer: Payer, page: Page, said: Iterable[str], more: Iterable[str] = ()) -> None:
         """Say what was released, and what is left."""
@@ -154,8 +172,9 @@ class Request(NamedTuple):
 class Payer:
     """Who pays for a release: a ledger, or nobody; under a key once for all tries of a label.
 
-    paid: whether it is charged by this run, or None while it may be. label: what the ledger's
-    history shows; of a release without a key it is called by what is in it.
+    paid: whether it is charged by this run, or None while it may be. whole: whether OUT is there.
+    label: what the ledger's history shows; of a release without a key it is called by what is in
+    it.
     """
 
     def __init__(self, request: Request, terms: Mapping[str, str]) -> None:
@@ -164,6 +183,7 @@ class Payer:
         self.ledger = dpfast.Ledger(file, shared_with=request.shared_with) if file else None
         self.key: Any = dpfast.KeyFile(key).derive(self.label)._naming(terms) if key else None  # noqa: SLF001
         self.paid: bool | None = False
+        self.whole = False
         self.resume = request.resume
         self._compares = request.found == "compare"
 
@@ -194,7 +214,7 @@ class Payer:
             )
             said = f"{stays}: {'without a key another try is another release' if self.key is None else free}"
             if isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt("; ".join([*map(str, error.args), said])) from None
+                raise KeyboardInterrupt(*error.args, said) from None
             raise AfterCharge(said) from error
 
     def about(self) -> dict[str, Any]:
@@ -227,6 +247,14 @@ class Payer:
         left = {name: most - spent[name] for name, most in budget.items()}
         shown = self.label if keyed else ""  # without a key a label names IN, which is nobody's business
         return Balance(ledger.dataset, last.number, last.time, charged, spent, left, budget, shown)
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    """What differs between a file and the one that takes its place; None of no file."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino, found.st_ctime_ns
+    return None
 
 
 def _before_a_charge(error: BaseException) -> bool:
