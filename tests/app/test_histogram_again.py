@@ -273,9 +273,7 @@ def test_an_interrupt_once_out_is_there_is_none(tmp_path, capsys, monkeypatch, s
     release.words.remove("--quiet")
     where = {"placed": "dpfast.system.link", "flushed": "dpfast.system.flush_folder"}
     with monkeypatch.context() as patched:
-        patched.setattr(
-            where.get(step, "dpfast.app.cli.request.Payer.left"), linked if step == "placed" else interrupt
-        )
+        patched.setattr(where.get(step, "dpfast.app.cli.request.Payer.left"), linked if step == "placed" else interrupt)
         assert release.run() == 0
     said = capsys.readouterr().err
     assert re.search("^Warning: interrupted once OUT was there: .*out.csv is whole$", said, re.MULTILINE), said
@@ -289,7 +287,9 @@ def test_an_interrupt_while_out_is_replaced_says_what_is_gone(tmp_path, capsys, 
     assert release.run() == 0
     link = system.link
     with monkeypatch.context() as patched:
-        patched.setattr("dpfast.system.link", lambda file, path: interrupt() if path == release.out else link(file, path))
+        patched.setattr(
+            "dpfast.system.link", lambda file, path: interrupt() if path == release.out else link(file, path)
+        )
         assert release.run("--force", "--resume") == 130
     wanted = r"out\.csv, which was to be replaced, is gone; the charge in .* stays: --resume writes OUT without"
     failed(capsys, 130, f"Error: interrupted; .*{wanted}", expected=130)

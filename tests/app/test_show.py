@@ -8,6 +8,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 from command import one_error
 from html_faults import faults
+from pyarrow import csv
 from table_files import read, store
 
 import dpfast
@@ -35,6 +37,12 @@ MADE = {  # how OUT is made, and what its record says
     "p.csv": (["privatize", "--column", "hours", "--mechanism", "laplace", "--epsilon", "1/2", "--l0", "1", "--linf", "7", "--lower", "0"],
               ["laplace, epsilon 0.5, sensitivity 7", "lower 0"]),
     "s.tsv": (["privatize", "--column", "hours", "--mechanism", "snapping", "--epsilon", "1", "--sensitivity", "1", "--bound", "1024"], ["snapping", "bound 1024"]),
+    "mean.csv": (["histogram", *BY, "--max-per-partition", "1", "--mean", "hours", "--clamp", "0", "7", "--epsilon", "1", "--intervals"],
+                 ["95 % of each cell, sum ±41.9403, count ±12", "mean hours", "±12 ±15"]),
+    "median.csv": (["histogram", *BY, "--quantile", "hours=0.5", "--quantile", "hours=0.9", "--clamp", "0", "8", "--step", "1/2", "--epsilon", "1", "--jointly",
+                    "--intervals", "0.9"], ["90 % of all rows jointly", "quantiles 0.5, 0.9"]),
+    "whole.parquet": (["histogram", *TOTAL, "--quantile", "hours=0.5", "--clamp", "0", "20", "--mechanism", "discrete-gaussian", "--delta", "1e-6", "--intervals"],
+                      ["95 % of each row"]),
     "two.csv.gz": (["privatize", "--column", "hours", "--column", "person", "--mechanism", "gaussian", "--epsilon-is", "total", "--epsilon", "1", "--delta",
                     "1e-6", "--l0", "1", "--linf", "1"], ["one sigma for all columns", "hours", "person"]),
 }  # fmt: skip
@@ -67,7 +75,7 @@ def test_a_file_says_what_its_record_has(capsys, name: str) -> None:
     assert err == ""
     text = re.sub(" {3,}", lambda space: space[0], out)
     assert f"What {name} says of itself is repeated here and proves nothing" in " ".join(out.split())
-    assert not [said for said in MADE[name][1] if said not in text], out
+    assert not [said for said in MADE[name][1] if said not in text and said not in " ".join(out.split())], out
     page = Path("page.html").read_text("utf-8")
     assert list(faults(page)) == []
     assert "Nothing here was checked" in page
@@ -78,7 +86,40 @@ def test_a_file_says_what_its_record_has(capsys, name: str) -> None:
     assert facts["record"] == record_of(name)
     assert facts["verified"] is False
     assert facts["cost"]["epsilon"] == facts["record"]["epsilon_total"]
-    assert facts["each_row_a_unit"] is (name in {"row.arrow", "seen.jsonl"})
+    assert facts["each_row_a_unit"] is (name in {"row.arrow", "seen.jsonl", "whole.parquet"})
+
+
+@pytest.mark.parametrize("name", ["mean.csv", "median.csv", "whole.parquet"])
+def test_a_page_shows_the_intervals_of_means_and_quantiles(capsys, name: str) -> None:
+    """As OUT has them, beside its keys and shares."""
+    make(name)
+    assert main(["show", name, "--report", "page.html"]) == 0
+    page = re.sub("<[^>]+>", " ", Path("page.html").read_text("utf-8"))
+    assert "columns that were computed" not in page
+    column = "mean" if name == "mean.csv" else "value"
+    cells = (csv.read_csv(name) if name.endswith(".csv") else read(Path(name))).to_pydict()
+    assert re.search(rf"Columns with noise\s+.*\b{column}\b", page)
+    for low, high in zip(cells["low"], cells["high"], strict=True):
+        if isinstance(low, int) and isinstance(high, int):
+            assert f"{low} to {high}" in page
+    if name == "mean.csv":
+        assert "Numbers of mean below 0 are set to 0, and above 7" in " ".join(page.split())
+        return
+    capsys.readouterr()
+    assert main([MADE[name][0][0], "rows.csv", name, *MADE[name][0][1:], "--explain"]) == 0
+    (reach,) = re.findall(r"rows up to a cell known within (±\d+), 95 %", capsys.readouterr().out)
+    assert f"rows up to a cell within {reach}" in " ".join(page.split())
+    assert re.search(r"Columns without noise\s+(city\s*, )?\s*quantile", page)
+
+
+def test_quantiles_without_intervals_have_no_page(capsys) -> None:
+    words = ["--quantile", "hours=0.5", "--clamp", "0", "20"]
+    assert main(["histogram", "rows.csv", "q.csv", *TOTAL, *words, "--quiet"]) == 0
+    assert main(["show", "q.csv", "--json"]) == 0
+    (column,) = json.loads(capsys.readouterr().out)["columns"]
+    assert column == {"column": "value", "mechanism": "tree", "rows_up_to_a_cell_95": 12}
+    assert main(["show", "q.csv", "--report", "page.html"]) == 2
+    one_error(capsys.readouterr().err, "OUT has no intervals, which --intervals of dpfast histogram writes")
 
 
 def test_half_widths_are_those_of_the_mechanism(capsys) -> None:
@@ -127,7 +168,7 @@ def test_noise_that_is_not_known_is_shown_as_it_is_said(capsys) -> None:
     tree = {
         "column": "value",
         "mechanism": "tree",
-        "epsilon": "1",
+        "epsilon": "3",
         "adjacency": "add-remove",
         "unit": "person",
         "levels": [level] * 3,
@@ -135,10 +176,11 @@ def test_noise_that_is_not_known_is_shown_as_it_is_said(capsys) -> None:
     widths = {"sum": "719/2", "count": "6"}
     told = {"confidence": "19/20", "of": "each cell", "half_width": widths}
     record |= {"releases": [one | {"column": "sum"}, tree], "intervals": told, "novelty": {"deep": ["x"]}}
+    record["epsilon_total"] = "4"
     Path("other.json").write_text(json.dumps(record))
     assert main(["show", "other.json"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    for said in ("95 % of each cell, sum ±359.5, count ±6", "tree, epsilon 1, 3 levels not said", "novelty deep x"):
+    for said in ("95 % of each cell, sum ±359.5, count ±6", "tree, epsilon 3, 3 levels not said", "novelty deep x"):
         assert said in text, text
     assert "WARNING" not in text
     level["secure"] = False
@@ -169,6 +211,14 @@ def spoilt(record: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     yield {**record, "releases": [one] * 20_000}, "it names no columns with noise"
     yield {**record, "releases": [one, {**one, "unit": "dog"}]}, "its columns protect different units"
     yield {**record, "intervals": {"confidence": "2", "half_width": "1"}}, "its intervals cannot be"
+    yield {**record, "epsilon_total": "1/2"}, "its epsilon in all is not what its parts spend"
+    yield {**record, "delta_total": "1/1000000000"}, "its delta in all"
+    yield {**record, "releases": [one, {**one, "column": "more"}]}, "its epsilon in all"
+    yield but(step="0"), "its noise is beyond reason"
+    wide = {**but(step=f"{2**990}", epsilon=f"1/{2**40}"), "epsilon_total": f"1/{2**40}"}
+    del wide["releases"][0]["scale"]
+    yield wide, "its noise is beyond reason"
+    yield but(step=f"1/{2**1200}"), "a figure is beyond reason"
     yield but(scale=1.0), "its scale is not that of its noise"
     yield but(epsilon="1/9"), "its scale is not that of its noise"
     yield but(epsilon="-1"), "epsilon must be positive"
@@ -256,7 +306,7 @@ def test_a_page_is_never_written_over(capsys) -> None:
 
 ODD: list[Any] = [
     None, True, -1, 0, 1e308, 5e-324, 10**600, "", "x" * 5000, "\x1b[31m\u202e", "<script>", [], {}, [[[]]], {"a": {"b": []}}, "1/3", "9" * 400, 1.5,
-    "add-remove", [1] * 200, {str(i): i for i in range(200)},
+    "add-remove", "0", "-1/2", f"1/{2**1100}", "x" * 300, [1] * 200, {str(i): i for i in range(200)},
 ]  # fmt: skip
 
 
@@ -267,27 +317,77 @@ def places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(each, (*path, name))
 
 
+def place(part: Any, path: tuple[Any, ...]) -> Any:
+    for step in path:
+        part = part[step]
+    return part
+
+
+def changed(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    found = copy.deepcopy(record)
+    place(found, path[:-1])[path[-1]] = value
+    return found
+
+
+def shown_or_refused(capsys, *words: str) -> int:
+    """An answer without infinite figures, or one line that tells what is wrong."""
+    code = main(["show", *words])
+    out, err = capsys.readouterr()
+    assert code in {0, 1, 2}, err
+    assert "please report" not in err, err
+    assert "\x1b" not in out + err
+    assert "\u202e" not in out + err
+    assert all(len(line) < 2000 for line in err.splitlines())
+    if code:
+        one_error(err, "")
+    elif "--json" in words:
+        json.loads(out, parse_constant=pytest.fail)
+    return code
+
+
 def test_any_change_of_a_record_is_shown_or_refused(capsys) -> None:
-    """Each place of three records gets a hostile value: an answer, or one line."""
+    """Each place of some records gets a hostile value, or two do: an answer, a page, or one line."""
     r = random.Random(34)
     ended = []
-    for name in ("out.csv", "sum.parquet", "two.csv.gz"):
+    for name in ("out.csv", "mean.csv", "median.csv", "two.csv.gz"):
         record = record_of(make(name))
+        capsys.readouterr()
         for path in [path for path in places(record) if path]:
-            changed = copy.deepcopy(record)
-            part = changed
-            for step in path[:-1]:
-                part = part[step]
-            part[path[-1]] = r.choice(ODD)
-            Path("other.json").write_text(json.dumps(changed))
-            ended.append(main(["show", "other.json", *r.choice([[], ["--json"]])]))
-            out, err = capsys.readouterr()
-            assert ended[-1] in {0, 1}, (path, err)
-            assert "please report" not in err, (path, err)
-            assert "\x1b" not in out + err
-            assert "\u202e" not in out + err
-            assert all(len(line) < 2000 for line in err.splitlines())
-    assert min(map(ended.count, (0, 1))) > 20
+            found = changed(record, path, r.choice(ODD))
+            other = r.choice([each for each in places(found) if each])
+            found = changed(found, other, r.choice(ODD)) if r.random() < 0.3 else found
+            Path(f"{name}.json").write_text(json.dumps(found))
+            page = Path("page.html")
+            page.unlink(missing_ok=True)
+            more = r.choice([[], ["--json"], ["--json"], ["--report", "page.html"]])
+            ended.append(shown_or_refused(capsys, name, *more))
+            assert page.exists() is (more[:1] == ["--report"] and not ended[-1])
+    assert min(map(ended.count, (0, 1))) > 50
+
+
+@pytest.mark.parametrize("name", ["out.csv", "mean.csv", "median.csv", "two.csv.gz"])
+def test_totals_that_are_not_what_the_releases_spend_are_refused(capsys, name: str) -> None:
+    """Each figure of what was spent, in all or by a part: doubled, halved, or gone."""
+    record = record_of(make(name))
+    capsys.readouterr()
+    spent = {
+        "epsilon",
+        "delta",
+        "rho",
+        "rho_spent",
+        "sigma_squared",
+        *(each for each in record if each.endswith("_total")),
+    }
+    tried = 0
+    for path in places(record):
+        if path and path[-1] in spent and Fraction(str(value := place(record, path))):
+            if name == "median.csv" and path[-1] == "rho":
+                continue  # that of a pure epsilon, which no total has
+            for wrong in (2 * Fraction(str(value)), Fraction(str(value)) / 2):
+                Path(f"{name}.json").write_text(json.dumps(changed(record, path, str(wrong))))
+                assert shown_or_refused(capsys, name, "--json") == 1, (path, wrong)
+                tried += 1
+    assert tried >= 4
 
 
 def test_a_name_that_looks_like_a_figure_is_a_name(capsys, tmp_path, monkeypatch) -> None:

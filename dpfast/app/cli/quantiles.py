@@ -15,9 +15,8 @@ from dpfast.app.report.facts import Noisy
 from dpfast.counts.records.bounded_histogram import Bounds
 from dpfast.counts.records.leaves import MOST_LEAVES, Edges, InCells
 from dpfast.counts.records.places import domain_keys
-from dpfast.counts.trees.noisy_tree import Estimate, NoisyTree, doubt_of
-from dpfast.counts.trees.quantiles import Trees
-from dpfast.counts.trees.shape import forest
+from dpfast.counts.trees.noisy_tree import Estimate, doubt_of
+from dpfast.counts.trees.quantiles import Trees, reach
 from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, plain, rounded
@@ -26,9 +25,7 @@ from dpfast.privacy.parameters import exact_real, shown
 if TYPE_CHECKING:
     from dpfast.app.tables.rows import Rows
 
-TEXTS = "CSV", "TSV", "JSON lines"  # whose numbers have no type of their own
 FEW = 11  # cells: more than a usual share or grade between 0 and 1 has by steps of 1
-PLACES = 1_000  # places in a tree at which --explain looks, at most
 WAYS: dict[str, dict[tuple[str, ...], Any]] = {
     "discrete-laplace": {("epsilon",): None},
     "discrete-gaussian": {("epsilon", "delta"): None, ("rho",): None},
@@ -124,7 +121,7 @@ class Quantiles(Count):
         return {"shape": tuple(nodes for law, nodes in levels if law is not None)}
 
     def check(self, rows: Rows) -> None:
-        texts, edges = rows.format in TEXTS, self.edges
+        texts, edges = not rows.typed, self.edges
         if texts and "step" not in self.given and edges.cells < FEW:
             raise ParameterError(
                 f"--step must be given, for {rows.format} says of no column whether it is of whole numbers, and steps of 1 "
@@ -134,7 +131,7 @@ class Quantiles(Count):
             raise ParameterError(
                 f"--clamp and --step must be whole numbers for {self.value!r:.80}, a column of whole numbers"
             )
-        if rows.real and rows.format not in TEXTS and "step" not in self.given:
+        if rows.real and not texts and "step" not in self.given:
             raise ParameterError(
                 f"--step must be given for {self.value!r:.80}, a column of real numbers: how wide a cell of values is"
             )
@@ -199,11 +196,9 @@ class Quantiles(Count):
 
     def _reach(self) -> str:
         """By how much the estimated rows up to a cell are off, at most, but for 5 %."""
-        noise, shape = self.mechanism, forest(1, self.edges.cells)
-        nodes, variances = np.zeros(shape.offsets[-1], np.int64), noise.variances[: len(shape.sizes)]
-        tree = NoisyTree(shape, nodes, variances, "gaussian" in self.given["mechanism"], noise.guarantee)
-        ends = np.linspace(1, shape.leaves, min(PLACES, shape.leaves)).astype(np.int64)
-        return f"±{np.ceil(tree.range_sum(0, ends, USUAL).upper.max()):,.0f}"
+        noise = self.mechanism
+        levels = [law for law in noise.levels if law is not None]
+        return f"±{reach(self.edges.cells, levels, noise.guarantee, USUAL):,}"
 
     def rows_are(self, *, keyed: bool) -> str:
         what = "The rows are the shares that were asked for"

@@ -11,16 +11,19 @@ from fractions import Fraction
 from typing import Any, NamedTuple, cast
 
 import dpfast
+from dpfast.app.cli.measures import USUAL
+from dpfast.counts.records.bounded_histogram import CAPS
+from dpfast.counts.records.leaves import Edges
+from dpfast.counts.trees.quantiles import reach
 from dpfast.errors import DpfastError, FileError
 from dpfast.noise.mechanisms import laws
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import amounts, approximate, plain, plus_minus
 
 NUMBER = re.compile(r"-?[0-9]{1,1200}(/[0-9]{1,1200})?")
-LARGEST = Fraction(2) ** 1000  # nobody has a use for a larger number
+LARGEST = Fraction(2) ** 1000  # nobody has a use for a larger number, or one nearer to 0
 COLUMNS = 10_000
 COSTS = "epsilon", "delta", "rho"
-CAPS = "max_partitions", "max_per_partition", "max_contributions"
 FIGURES = (
     "epsilon",
     "delta",
@@ -45,13 +48,17 @@ class _Odd(Exception):  # noqa: N818  what cannot be a record
 class Column(NamedTuple):
     """A column with noise. entry: the record's. noise: a mechanism of that noise, if it is known.
 
-    step: what a step of its noise is worth.
+    step: what a step of its noise is worth. tree: whether it has quantiles, read from a tree.
     """
 
     name: str
     entry: Mapping[str, Any]
     noise: Any
     step: Fraction
+
+    @property
+    def tree(self) -> bool:
+        return bool(self.entry["mechanism"] == "tree")
 
     def within(self, confidence: Fraction, cells: int = 1) -> Fraction | None:
         """The half-width of an interval."""
@@ -73,20 +80,26 @@ class Column(NamedTuple):
 
 
 class Stated(NamedTuple):
-    """Intervals, as a record states them."""
+    """Intervals, as a record states them. half_widths: of the columns for which it does."""
 
     confidence: Fraction
-    half_width: Fraction
+    half_widths: Mapping[str, Fraction]
     jointly: bool
 
 
 class Said(NamedTuple):
-    """A record that is read. intervals: that it states, of its one column with noise."""
+    """A record that is read. intervals: those that it states. clamp: the ends of values.
+
+    reach: by how much estimated rows up to a cell of values are off, but for 5 %, if it has
+    quantiles and says of which cells.
+    """
 
     record: Mapping[str, Any]
     columns: Sequence[Column]
     guarantee: dpfast.Guarantee
     intervals: Stated | None
+    clamp: tuple[Fraction, Fraction] | None = None
+    reach: int | None = None
 
     @classmethod
     def of(cls, record: Mapping[str, Any], where: str) -> Said:
@@ -111,13 +124,23 @@ class Said(NamedTuple):
         if not costs.keys() & {"epsilon", "rho"} or not any(costs.values()):
             raise _Odd("it states no cost")
         guarantee = dpfast.Guarantee(adjacency=adjacency, unit=unit, **cast("Any", costs))
-        return cls(record, columns, guarantee, _stated(record, columns))
+        _must_add_up([each.entry for each in columns], costs)
+        found = cls(record, columns, guarantee, _stated(record, columns))
+        if "clamp" in found.table:
+            low, high = map(_number, found.table["clamp"])
+            found = found._replace(clamp=(low, high))
+        return found._replace(reach=_reach(found))
 
     @property
     def table(self) -> Mapping[str, Any]:
         """What a histogram says of its table."""
         found = self.record.get("histogram")
         return found if isinstance(found, Mapping) else {}
+
+    @property
+    def whole_values(self) -> bool:
+        """Whether its quantiles are whole numbers, where it says of which cells they are."""
+        return all(each.denominator == 1 for each in (*(self.clamp or ()), _number(self.table["step"])))
 
     @property
     def selected(self) -> bool:
@@ -223,15 +246,53 @@ def _of_an_engine(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stated(record: Mapping[str, Any], columns: Sequence[Column]) -> Stated | None:
-    """Those of a table with one column; None if they are of another kind."""
+    """Raises: _Odd."""
     found = record.get("intervals")
-    alone = len(columns) == 1 and columns[0].noise is not None
-    if not isinstance(found, Mapping) or not alone or not {"confidence", "half_width"} <= found.keys():
+    if not isinstance(found, Mapping) or "confidence" not in found:
         return None
-    stated = Stated(_number(found["confidence"]), _number(found["half_width"]), found.get("of") == "all cells jointly")
-    if not 0 < stated.confidence < 1 or stated.half_width < 0:
+    half: Any = found.get("half_width", {})
+    each = half if isinstance(half, Mapping) else {columns[0].name: half} if len(columns) == 1 else {}
+    widths = {str(name): _number(part) for name, part in each.items()}
+    stated = Stated(_number(found["confidence"]), widths, str(found.get("of")).endswith("jointly"))
+    if not 0 < stated.confidence < 1 or min(widths.values(), default=0) < 0:
         raise _Odd("its intervals cannot be")
     return stated
+
+
+def _reach(said: Said) -> int | None:
+    """Of estimated rows up to a cell. Raises: DpfastError, _Odd (what is no tree over its cells)."""
+    trees = [each.entry for each in said.columns if each.tree]
+    if len(trees) != 1 or said.clamp is None or "step" not in said.table:
+        return None
+    levels = [_noise(level) for level in trees[0]["levels"]]
+    if None in levels:
+        return None
+    edges = Edges.of(*said.clamp, _number(said.table["step"]))
+    return reach(edges.cells, levels, said.guarantee, USUAL)
+
+
+def _must_add_up(entries: Sequence[Mapping[str, Any]], costs: Mapping[str, Fraction]) -> None:
+    """Raises: _Odd (what all of them spend is not what each does, as far as each says so)."""
+    together = all("releases" in entry for entry in entries)  # one sigma: each says what all spend
+    if together and any(entry["releases"] != len(entries) for entry in entries):
+        costs = {name: value for name, value in costs.items() if name == "rho"}
+    elif "epsilon" in costs:
+        costs = {"delta": Fraction(0), **costs}
+    for name, stated in costs.items():
+        each = [spent for entry in entries if (spent := _spent(entry, name)) is not None]
+        if len(each) < len(entries):
+            continue
+        wanted = each if together and name != "rho" else [sum(each)]
+        if any(abs(stated - one) > ALIKE * max(stated, one) for one in wanted):
+            raise _Odd(f"its {name} in all is not what its parts spend")
+
+
+def _spent(entry: Mapping[str, Any], name: str) -> Fraction | None:
+    """By a column or a level; None if it does not say so."""
+    if name == "delta" and entry.get("epsilon") is not None:
+        return _number(entry.get("delta") or 0)
+    value = entry.get("rho_spent", entry.get("rho")) if name == "rho" else entry.get(name)
+    return None if value is None else _number(value)
 
 
 def _column(entry: Mapping[str, Any]) -> Column:
@@ -242,7 +303,18 @@ def _column(entry: Mapping[str, Any]) -> Column:
             raise _Odd(f"{name} is negative")
     if noise is not None and "scale" in entry and not math.isclose(noise.scale, entry["scale"], rel_tol=ALIKE):
         raise _Odd("its scale is not that of its noise")
-    return Column(_text(entry.get("column", "")), {**entry, "mechanism": _text(entry["mechanism"])}, noise, step)
+    if {"sigma_squared", "l2_squared", "rho_spent"} <= entry.keys():
+        change, squared, rho = (_number(entry[name]) for name in ("l2_squared", "sigma_squared", "rho_spent"))
+        if abs(change / (2 * squared) - rho) > ALIKE * rho:
+            raise _Odd("its rho is not that of its noise")
+    found = Column(_text(entry.get("column", "")), {**entry, "mechanism": _text(entry["mechanism"])}, noise, step)
+    if not step or (noise is not None and not math.isfinite(found.stddev)):
+        raise _Odd("its noise is beyond reason")
+    if found.tree and entry["adjacency"] == "add-remove":
+        costs = {name: _number(entry[name]) for name in COSTS if entry.get(name) is not None}
+        if levels := [level for level in entry.get("levels", []) if level is not None]:
+            _must_add_up(levels, costs)
+    return found
 
 
 def _noise(entry: Mapping[str, Any]) -> Any:
@@ -269,7 +341,7 @@ def _number(value: object) -> Fraction:
     if isinstance(value, str) and not NUMBER.fullmatch(value):
         raise _Odd("a figure is no number")
     with suppress(ZeroDivisionError):
-        if abs(found := Fraction(value)) <= LARGEST:
+        if not (found := Fraction(value)) or 1 / LARGEST <= abs(found) <= LARGEST:
             return found
     raise _Odd("a figure is beyond reason")
 

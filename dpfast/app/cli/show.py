@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +15,7 @@ from dpfast import terminal
 from dpfast.app.cli.file_options import same, style_of, text_options
 from dpfast.app.cli.measures import USUAL
 from dpfast.app.cli.options import AS_JSON, print_json
-from dpfast.app.cli.said import Column, Said
+from dpfast.app.cli.said import Column, Said, Stated
 from dpfast.app.report.facts import LABELS, ROWS, Facts, Noisy
 from dpfast.app.report.page import page
 from dpfast.errors import FileError, ParameterError
@@ -77,12 +78,14 @@ def _text(said: Said, out: Path) -> Iterator[str]:
     head = ["column", "noise", "95 % within"]
     cells = _cells(said)
     head += [f"all {cells:,} cells within"] if cells > 1 else []
-    rows = [[each.name, each.law(), *_widths(each, cells)] for each in said.columns]
+    rows = [[each.name, each.law(), *_widths(said, each, cells)] for each in said.columns]
     yield terminal.table([head, *rows], indent=2)
     yield terminal.paragraph(terminal.printable(f"Meaning: {said.meaning()}"))
 
 
-def _widths(column: Column, cells: int) -> list[str]:
+def _widths(said: Said, column: Column, cells: int) -> list[str]:
+    if column.tree and said.reach is not None:
+        return [f"±{said.reach:,} rows up to a cell"]
     return [_width(column.within(USUAL, each)) for each in ([1, cells] if cells > 1 else [1])]
 
 
@@ -101,6 +104,7 @@ def _facts(said: Said, out: Path) -> dict[str, Any]:
     def each(column: Column) -> dict[str, Any]:
         within = column.within(USUAL)
         known = {} if within is None else {"stddev": column.stddev, "half_width_95": str(within)}
+        known |= {"rows_up_to_a_cell_95": said.reach} if column.tree and said.reach is not None else {}
         return {"column": column.name, "mechanism": column.entry["mechanism"], **known}
 
     of = said.guarantee
@@ -119,23 +123,26 @@ def _page(said: Said, out: Path, style: TextFormat, form: str | None) -> Facts:
     """Raises: FileError, ParameterError (the record does not say what a page shows)."""
     if out.is_dir() or out.suffix.lower() == ".json":
         raise ParameterError(f"--report must be left out: it shows the rows of a file, and {out} is none")
-    shown = [each for each in said.columns if each.noise is not None]
-    if not shown:
-        raise ParameterError("--report must be left out: the record does not say how wide this noise is")
-    counts = [each for each in shown if each.noise.INTEGERS and each.step == 1]
-    seen = {each.name: each for each in (*counts, *(other for other in shown if other not in counts))}
-    if len(seen) < len(shown):
+    whole, reals = _wanted(said)
+    if not (whole or reals):
+        none = "OUT has no intervals, which --intervals of dpfast histogram writes"
+        why = none if said.reach else "the record does not say how wide this noise is"
+        raise ParameterError(f"--report must be left out: {why}")
+    if len({*whole, *reals}) < len([*whole, *reals]):
         raise FileError(f"the record in {out} is damaged: it names a column twice")
-    noisy: list[Noisy] = []
+    seen: dict[str, Any] = {}
     first: FirstRows | None = None
-    for columns, real in ((counts, False), ([each for each in shown if each not in counts], True)):
-        if columns:
-            chosen, first = _first_rows(out, [each.name for each in columns], style, form, real=real)
-            by_name = zip(chosen, first.cells, first.ranges, strict=True)
-            noisy += [_noisy(said, seen[name], cells, ends, first.rows) for name, cells, ends in by_name]
+    for names, real in ((whole, False), (reals, True)):
+        if names:
+            chosen, first = _first_rows(out, names, style, form, real=real)
+            seen |= dict(zip(chosen, zip(first.cells, first.ranges, strict=True), strict=True))
     first = cast("FirstRows", first)  # there are columns of one kind at least
+    noisy = [_noisy(said, each, seen[each.name], first.rows) for each in said.columns if each.noise is not None]
+    noisy += [
+        _computed(said, name, seen) for name in seen if name not in {"low", "high", *(each.name for each in noisy)}
+    ]
     by = said.table.get("by") if said.table else None  # other columns of a histogram are computed
-    named = {str(name) for name in by} if isinstance(by, list) else None
+    named = {*map(str, by), *(["quantile"] if said.reach else [])} if isinstance(by, list) else None
     kept = [each for each in first.labels if each[0] not in seen and (named is None or each[0] in named)]
     computed = [name for name, _ in first.labels if named is not None and name not in {*named, *seen}]
     notes = [NOT_CHECKED]
@@ -165,13 +172,46 @@ def _first_rows(
     return table.chosen, found
 
 
-def _noisy(said: Said, column: Column, cells: list[Any], span: Any, rows: int) -> Noisy:
+def _wanted(said: Said) -> tuple[list[str], list[str]]:
+    """The columns that a page shows: of whole numbers, and of others."""
+    known = [each for each in said.columns if each.noise is not None]
+    whole = [each.name for each in known if each.noise.INTEGERS and each.step == 1]
+    reals = [each.name for each in known if each.name not in whole]
+    if said.intervals is not None and said.reach is not None:
+        (whole if said.whole_values else reals).extend(
+            [*(each.name for each in said.columns if each.tree), "low", "high"]
+        )
+    elif said.intervals is not None and said.clamp is not None and "mean" in said.table:
+        reals += ["mean", "low", "high"]
+    return whole, reals
+
+
+def _computed(said: Said, name: str, seen: Mapping[str, Any]) -> Noisy:
+    """Means or quantiles, with the intervals that OUT has."""
+    confidence, _, jointly = cast("Stated", said.intervals)
+    value, low, high = ([cell.item() for cell in seen[each][0]] for each in (name, "low", "high"))
+    least, most = seen[name][1] or (None, None)
+    shown: dict[str, Any] = {"confidence": confidence, "jointly": jointly, "least": least, "most": most}
+    for tree in (each.entry for each in said.columns if each.tree and said.reach is not None):
+        wide, holds = {"rows up to a cell": f"±{said.reach:,}"}, "the quantile of the bounded values"
+        return Noisy(name, "quantiles", value, low, high, None, tree, widths=wide, holds=holds, **shown)
+    ends = dict(zip(("lower", "upper"), map(float, said.clamp or ()), strict=False))
+    return Noisy(name, "means", value, low, high, math.nan, {"column": name, **ends}, holds="the bounded mean", **shown)
+
+
+def _noisy(said: Said, column: Column, seen: tuple[list[Any], Any], rows: int) -> Noisy:
     """A column with the intervals that its record states, or else those of its noise."""
-    confidence, half, jointly = said.intervals or (USUAL, column.within(USUAL) or Fraction(0), False)
+    confidence, half, jointly = USUAL, column.within(USUAL) or Fraction(0), False
+    if said.intervals is not None and column.name in said.intervals.half_widths:
+        confidence, half, jointly = (
+            said.intervals.confidence,
+            said.intervals.half_widths[column.name],
+            said.intervals.jointly,
+        )
     whole = column.noise.INTEGERS and column.step == 1
     way = int(half) if whole else float(half)
-    values = [cell.item() for cell in cells]
-    least, most = span or (None, None)
+    values = [cell.item() for cell in seen[0]]
+    least, most = seen[1] or (None, None)
     widths = {"one cell": _width(column.within(USUAL))}
     if rows > 1:
         widths[f"all {rows:,} cells at once"] = _width(column.within(USUAL, rows))

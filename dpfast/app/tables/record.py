@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ def record_of(path: Path) -> dict[str, Any]:
     """
     if path == PIPE:
         raise ParameterError("OUT must be a file: what - was says itself in the file of --metadata")
+    try:
+        path.exists()
+    except OSError as error:  # a name that no file can have
+        raise FileError(f"cannot read {path}: {error.strerror}") from None
     if path.is_dir():
         if not (path / OUTPUT).is_file():
             raise FileError(
@@ -44,7 +49,7 @@ def record_of(path: Path) -> dict[str, Any]:
     if path.suffix.lower() in {".parquet", ".arrow", ".feather"}:
         return _parsed(_in_schema(path), path)
     beside = Path(f"{path}.json")
-    if not beside.is_file():
+    if not os.path.isfile(beside):  # noqa: PTH113  it never raises, for a name that is too long
         raise FileError(f"{path} has no record: {beside.name}, which dpfast writes beside it, is not there")
     return _parsed(_bytes(beside), beside)
 

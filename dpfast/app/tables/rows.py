@@ -137,6 +137,11 @@ class Rows:
             if not any(len(missing([text], kind)) for kind in held):
                 raise ParameterError(f"--null must be what a column that is read can hold, got {text!r:.80}")
 
+    @property
+    def typed(self) -> bool:
+        """Whether the format says of a column that it holds whole numbers."""
+        return not self._texts and self.format != "JSON lines"
+
     def batches(self) -> Iterator[Batch]:
         """All rows that have a key, a unit and a value, in batches.
 

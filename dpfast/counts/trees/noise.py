@@ -59,6 +59,11 @@ GRID = 2**20  # steps in which the shares of a workload are rounded
 LEAST = 1 / 64  # a workload leaves this part of the largest share to the leaves
 
 
+def variance_of(law: IntegerMechanism) -> float:
+    """Of Gaussian noise sigma^2, which is a little more."""
+    return float(getattr(law, "sigma_squared", law.variance))
+
+
 class TreeNoise(Payable):
     """Noise on every level of a tree: of each node's own sum, by its level's own sensitivity."""
 
@@ -131,8 +136,8 @@ class TreeNoise(Payable):
 
     @property
     def variances(self) -> list[float | None]:
-        """Those of the levels; of Gaussian noise sigma^2, which is a little more."""
-        return [None if each is None else float(getattr(each, "sigma_squared", each.variance)) for each in self.levels]
+        """Those of the levels."""
+        return [None if each is None else variance_of(each) for each in self.levels]
 
     @property
     def columns(self) -> Levels:

@@ -14,7 +14,7 @@ from dpfast.counts.records.bounded_histogram import EACH_ROW, Bounds, Caps
 from dpfast.counts.records.leaves import Edges, InCells, leaf_counts, leaf_sensitivity
 from dpfast.counts.records.payment import Payment
 from dpfast.counts.records.places import Known, domain_keys
-from dpfast.counts.trees.noise import TreeNoise
+from dpfast.counts.trees.noise import TreeNoise, variance_of
 from dpfast.counts.trees.noisy_tree import Estimate, NoisyTree, doubt_of
 from dpfast.counts.trees.release import noised
 from dpfast.counts.trees.shape import forest
@@ -26,6 +26,24 @@ if TYPE_CHECKING:
     from dpfast.ledger import Ledger
     from dpfast.noise.release.counts import BoundedCounts
     from dpfast.noise.release.key import ReleaseKey
+    from dpfast.privacy.guarantee import Guarantee
+
+
+PLACES = 1_000  # in a tree at which `reach` looks, at most
+
+
+def reach(cells: int, levels: Sequence[Any], guarantee: Guarantee, confidence: Real) -> int:
+    """By how much estimated rows up to a cell are off at most, in one tree over so many cells.
+
+    levels: the mechanisms of its noise, leaves first. Raises: ParameterError (not so many levels).
+    """
+    shape, gaussian = forest(1, cells), isinstance(levels[0], DiscreteGaussian)
+    if len(levels) != len(shape.sizes) - 1:
+        raise ParameterError(f"levels must be {len(shape.sizes) - 1} over {cells:,} cells, got {len(levels):,}")
+    variances = [*map(variance_of, levels), None]  # the total has no noise of its own
+    tree = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), variances, gaussian, guarantee)
+    ends = np.linspace(1, shape.leaves, min(PLACES, shape.leaves)).astype(np.int64)
+    return int(np.ceil(tree.range_sum(0, ends, confidence).upper.max()))
 
 
 class Trees(NamedTuple):
