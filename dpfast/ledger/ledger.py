@@ -17,7 +17,7 @@ from dpfast.ledger import head, place, store
 from dpfast.ledger.plan import Left, law_of, releases_of
 from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
-from dpfast.noise.mechanisms.described import Payable
+from dpfast.noise.mechanisms.described import Described, Payable
 from dpfast.noise.mechanisms.mechanism import Releasing
 from dpfast.noise.release.counts import refuse_less
 from dpfast.noise.release.key import Key, KeyFile, ReleaseKey, release_key, sealing
@@ -634,7 +634,7 @@ class Ledger:
     def _charge_of(self, label: str, release: Part, called: str) -> Charge:
         """What a release, an argument called so, will be charged."""
         about: dict[str, object] = {"mechanism": type(release).__name__}
-        if isinstance(release, Releasing):
+        if isinstance(release, Described):
             about = release.metadata()
         return self._charge(label, guarantee_of(called, release), about, called)
 

@@ -158,10 +158,49 @@ def test_a_ledger_notes_it_and_charges_nothing(capsys, budget: dict[str, Any]) -
     ledger = dpfast.Ledger("l.db", **budget, unit="visit", adjacency="substitution", create=True)
     told(capsys, *WORDS, "--domain", "male,female", "--ledger", "l.db")
     (entry,) = ledger.history()
-    assert (entry.mechanism, entry.label, entry.refused) == ("Look", "rows.csv: keys of gender", False)
+    assert (entry.mechanism, entry.label, entry.refused) == ("look", "rows.csv: keys of gender: male,female", False)
     spent = ledger.cost(ledger.remaining), ledger.cost(ledger.budget)
     assert spent[0] == spent[1]
     assert ledger.verify() == 1
+
+
+def test_a_ledger_tells_looks_apart_by_what_they_asked(capsys) -> None:
+    """Edges that close in on the largest value are seen in the history, whatever the look told."""
+    ledger = dpfast.Ledger("l.db", 1, unit="row", create=True)
+    for last in (64, 48, 40):
+        told(capsys, "look", "rows.csv", "--by", "age", "--bins", f"age=0,{last}", "--ledger", "l.db")
+    many = ",".join(f"k{i}" for i in range(300))
+    for listed in (f"{many},a", f"{many},b"):
+        told(
+            capsys, "look", "rows.csv", "--by", "name", "--domain", listed, "--strip", "--null", "?", "--ledger", "l.db"
+        )
+    bins, lists = [entry.parameters for entry in ledger.history()[:3]], [e.parameters for e in ledger.history()[3:]]
+    assert [each["keys"]["age"]["first"] for each in bins] == [["[0, 64)"], ["[0, 48)"], ["[0, 40)"]]
+    assert {(each["strip"], *each["null"], each["keys"]["name"]["number"]) for each in lists} == {(True, "?", 301)}
+    assert lists[0]["keys"]["name"]["first"] == lists[1]["keys"]["name"]["first"]
+    assert lists[0]["keys"]["name"]["blake2b"] != lists[1]["keys"]["name"]["blake2b"]
+    assert main(["ledger", "show", "l.db"]) == 0
+    out = capsys.readouterr().out
+    assert "keys of age: [0, 40)" in out
+    assert "match" not in out + str(bins)
+    assert ledger.verify() == 5
+
+
+def test_a_cell_that_is_no_date_or_number_fails_and_is_not_quoted(capsys) -> None:
+    """With 1, as the pages say: the message has the column, the rule and what helps."""
+    Path("rows.csv").write_text("day,n\n2026-11-30,1\n?,918273645x\n")
+    week = ["look", "rows.csv", "--by", "week(day)", "--domain", "2026-W49..2026-W50", "--private"]
+    number = ["look", "rows.csv", "--by", "n", "--bins", "n=0,10", "--private"]
+    for words, said in (
+        (week, "column 'day' of rows.csv must hold dates or times such as"),
+        (number, "column 'n' of rows.csv must hold decimal numbers"),
+    ):
+        assert main(words) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        one_error(err, f"{said}.*--null names what is none$")
+        assert "918273645" not in err
+    assert main([*week, "--null", "?"]) == 0
 
 
 def test_what_is_refused_before_a_cell_is_read_is_not_noted(capsys) -> None:

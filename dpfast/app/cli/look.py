@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,11 +18,14 @@ from dpfast.app.cli.file_options import style_of
 from dpfast.app.cli.histogram import histogram, keys_of, listed_of
 from dpfast.app.cli.options import AS_JSON, chosen, print_json, sharing
 from dpfast.errors import ParameterError
+from dpfast.noise.mechanisms.described import Described
+from dpfast.privacy.record import unwritten, written
 
 if TYPE_CHECKING:
+    from dpfast.app.tables.gathered import Listed
     from dpfast.app.tables.looked import Found, Unmatched
 
-SHOWN = 100  # keys of a column in a terminal
+SHOWN = 100  # keys of a column in a terminal and in a ledger, and letters of a key there
 READS = {"by", "domains", "bins", "strip", "null", "unknown"}  # the options by which histogram reads keys
 TEXTS = {"delimiter", "encoding", "decimal", "thousands", "form"}
 PRIVATE = "private: this tells of the rows themselves, and no epsilon covers it"
@@ -36,10 +40,30 @@ Examples:
 """
 
 
-class Look(NamedTuple):
-    """What a ledger's history has of a look: no charge."""
+class Look(Described):
+    """What a ledger's history has of a look: what was asked, and no charge."""
 
-    guarantee: dpfast.Guarantee
+    NAME = "look"
+    guarantee: dpfast.Guarantee = written(metadata=unwritten)
+    asked: dict[str, Any] = written(metadata=lambda asked: asked)
+
+    def __init__(self, of: dpfast.Guarantee, names: Sequence[str], listed: Listed, rules: Mapping[str, Any]) -> None:
+        """of: what the ledger is about. rules: how cells become keys."""
+        keys = {name: _noted(keys) for name, keys in listed.keys.items()}
+        nothing = dpfast.Guarantee(epsilon=0, adjacency=of.adjacency, unit=of.unit)
+        self._keep(guarantee=nothing, asked={"by": [*names], "keys": keys, **rules})
+
+    @property
+    def words(self) -> str:
+        """Such as "city: Oslo,Lima"."""
+        columns: dict[str, dict[str, Any]] = self.asked["keys"]
+        return "; ".join(f"{name}: {','.join(keys['first'])}" for name, keys in columns.items())
+
+
+def _noted(keys: Sequence[str]) -> dict[str, Any]:
+    """The first keys of a list, and what tells it from others that begin like it."""
+    digest = blake2b("\0".join(keys).encode(), digest_size=16).hexdigest()
+    return {"number": len(keys), "first": [key[:SHOWN] for key in keys[:SHOWN]], "blake2b": digest}
 
 
 @click.command(params=[each for each in histogram.params if each.name in READS | TEXTS], epilog=EXAMPLES)
@@ -111,15 +135,14 @@ def _looked(
         raise ParameterError("--by must name each column once")
     by = keys_of(given, names)
     listed = listed_of(given, by)
-    rules = {name: given[name] for name in ("strip", "null", "unknown") if name in given}
+    rules: dict[str, Any] = {name: given[name] for name in ("strip", "null", "unknown") if name in given}
     with closing(terminal.Bar(quiet=quiet)) as bar:
         rows = Rows(source, Columns(by, None, None, **rules), style, form)
         with cells_decide(rows.format):
             typed = listed.typed(rows)
         if ledger is not None:
-            of = ledger.budget
-            nothing = dpfast.Guarantee(epsilon=0, adjacency=of.adjacency, unit=of.unit)
-            ledger.spend(Look(nothing), label=terminal.printable(f"{rows.name}: keys of {', '.join(names)}")[:200])
+            asked = Look(ledger.budget, names, listed, rules)
+            ledger.spend(asked, label=terminal.printable(f"{rows.name}: keys of {asked.words}")[:200])
         bar.show(text=rows.name)
         return looked(rows, typed)
 

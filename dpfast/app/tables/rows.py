@@ -215,9 +215,11 @@ class Rows:
                 yield len(records.spans), cells
 
     def _reals(self, records: Records, place: int, name: str) -> RealArray:
-        if not self.columns.null:
-            return records.reals(place)
-        return records.reals(place, self._filled(_decoded(records, place, name)).fill_null(""))
+        text = self._filled(_decoded(records, place, name)).fill_null("") if self.columns.null else None
+        try:
+            return records.reals(place, text)
+        except UnusableValuesError as error:
+            raise UnusableValuesError(f"{error}: --null names what is none") from None
 
     def _of_tables(self) -> Iterator[tuple[int, dict[tuple[str, bool], pa.Array]]]:
         names, wanted = self.columns.names, self.columns.numbers
