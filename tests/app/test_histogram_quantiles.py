@@ -249,7 +249,7 @@ def test_it_is_explained_and_has_a_page(here, capsys, law) -> None:
         ([*ASKED, "--intervals", "1"], "--intervals must be above 0 and below 1"),
         ([*ASKED, "--step", "7"], "--step must divide B - A, 18, got 7: the nearest that does is 6"),
         ([*ASKED, "--step", "0"], "--step must be positive"),
-        ([*ASKED, "--step", "1e-9"], "--step must make at most 2\\*\\*20 cells from A to B, got 1E-9: take"),
+        ([*ASKED, "--step", "1e-9"], "--step must make at most 2\\*\\*20 cells from A to B, got 1E-9: the nearest that does is 2e-05$"),
         (["--quantile", "hours=0.5", "--clamp", "9", "9"], "--clamp must be A and B, A below B, got 9 and 9"),
         (["--quantile", "hours=0.5", "--clamp", "0", "1e400"], "--step must make at most"),
         (["--quantile", "city=0.5", "--clamp", "0", "9"], "--quantile must name another column than --by and --unit, got 'city'"),
@@ -266,7 +266,7 @@ def test_a_threshold_and_too_many_leaves(here, capsys) -> None:
     wide = [*usual, "--domain", "1..17", "--quantile", "hours=0.5", "--clamp", "0", 2**20 - 1]
     here.refused(
         capsys,
-        "--step must make at most 2\\*\\*24 cells of all keys together, got 17,825,792",
+        "--step must make at most 2\\*\\*24 cells of all keys together, got 17,825,792: 3 does$",
         *wide,
         usual=False,
         code=2,

@@ -339,7 +339,7 @@ def listed_of(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
     """The public keys: Cells, if they are of all columns. Raises: FileError, ParameterError."""
     from dpfast.app.tables.domain import domain_of
     from dpfast.app.tables.gathered import Cells, Listed
-    from dpfast.app.tables.keys import UNKNOWN, Bins
+    from dpfast.app.tables.keys import RANGE, UNKNOWN, Bins
 
     by, made = [key.name for key in keys], {key.name: key.made for key in keys}
     found: dict[str, Domain] = {
@@ -357,6 +357,9 @@ def listed_of(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
             raise ParameterError(f"--domain must be given once for each column, and came twice for {name!r:.80}")
         listed = text.removeprefix(f"{name}=") if named else text
         option = f"--domain {name}".strip()
+        if how is None and "-" in listed and RANGE.fullmatch(listed) and not is_file(Path(listed)):
+            parts = f'--by "day({name})", or month(), week() or year()'
+            raise ParameterError(f"{option} must be keys of a column as it is, and {listed} goes with {parts}")
         found[name] = domain_of(listed, option) if how is None else how.domain(listed, option)
     if "unknown" in given:
         found = {name: domain.with_text(UNKNOWN, "--unknown") for name, domain in found.items()}

@@ -19,7 +19,7 @@ from dpfast.counts.trees.noisy_tree import Estimate, doubt_of
 from dpfast.counts.trees.quantiles import Trees, reach
 from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
-from dpfast.privacy.formatting import approximate, plain, rounded
+from dpfast.privacy.formatting import approximate, exact, plain, rounded
 from dpfast.privacy.parameters import exact_real, shown
 
 if TYPE_CHECKING:
@@ -60,8 +60,10 @@ class Quantiles(Count):
             raise ParameterError(f"--clamp must be A and B, A below B, got {shown(low)} and {shown(high)}")
         self.edges = Edges.of(low, high, given.get("step", 1), ("A", "B", "--step"))
         if (leaves := self._keys * self.edges.cells) > MOST_LEAVES:
+            each = MOST_LEAVES // self._keys
+            instead = f"{exact(self.edges.coarser(each))} does" if each > 1 else "there are too many keys for any"
             raise ParameterError(
-                f"--step must make at most 2**24 cells of all keys together, got {leaves:,}: a wider step makes fewer"
+                f"--step must make at most 2**24 cells of all keys together, got {leaves:,}: {instead}"
             )
         if "intervals" in given:
             doubt_of(self._doubt_shared)

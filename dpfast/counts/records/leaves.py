@@ -12,6 +12,7 @@ or each in another. l0 = P, as of counts by key, would be false: R rows of a key
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, cast
@@ -26,13 +27,14 @@ from dpfast.errors import ParameterError
 from dpfast.noise.release.arrays import INT64_ENDS
 from dpfast.noise.release.counts import BoundedCounts, bounded
 from dpfast.noise.release.key import ReleaseKey
-from dpfast.privacy.formatting import rounded
+from dpfast.privacy.formatting import exact, rounded
 from dpfast.privacy.parameters import Real, exact_positive, exact_real, shown
 from dpfast.privacy.sensitivity import Cells, Sensitivity
 
 MOST_CELLS = 2**20  # a key
 MOST_LEAVES = 2**24  # all keys together
 MOST_WHOLE = 2**53  # up to which doubles hold every integer
+LONGEST = 120  # letters of an advice
 
 
 class Edges(NamedTuple):
@@ -56,17 +58,14 @@ class Edges(NamedTuple):
         width = exact_positive(wide, step, decimal=True)
         if low >= high:
             raise ParameterError(f"{least} must be below {most}, got {shown(lower)} and {shown(upper)}")
-        cells = (high - low) / width + 1
+        span = high - low
+        cells = span / width + 1
         if cells > MOST_CELLS:
-            raise ParameterError(
-                f"{wide} must make at most 2**20 cells from {least} to {most}, got {shown(step)}: "
-                f"take {rounded((high - low) / (MOST_CELLS - 1), up=True)} or more"
-            )
+            rule = f"{wide} must make at most 2**20 cells from {least} to {most}, got {shown(step)}"
+            raise ParameterError(rule + _advice(low, span, _fine(span, width, MOST_CELLS), most))
         if cells.denominator > 1:
-            raise ParameterError(
-                f"{wide} must divide {most} - {least}, {high - low}, got {shown(step)}: the nearest that does is "
-                f"{_nearest(high - low, width)}"
-            )
+            rule = f"{wide} must divide {most} - {least}, {shown(span)}, got {shown(step)}"
+            raise ParameterError(rule + _advice(low, span, width, most))
         found = cls(low, high, width)
         found.doubles(np.float64)
         return found
@@ -80,6 +79,11 @@ class Edges(NamedTuple):
         """Whether all edges are whole numbers within int64."""
         within = INT64_ENDS[0] <= self.lower and self.upper <= INT64_ENDS[1]
         return within and self.lower.denominator == self.step.denominator == 1
+
+    def coarser(self, cells: int) -> Fraction:
+        """A step that makes at most so many cells, 2 at least."""
+        span = self.upper - self.lower
+        return _nearest(span, _fine(span, self.step, cells), cells)
 
     def edge(self, cell: int) -> Fraction:
         return self.lower + cell * self.step
@@ -104,13 +108,29 @@ class Edges(NamedTuple):
         return found
 
 
-def _nearest(span: Fraction, step: Fraction) -> Fraction:
+def _nearest(span: Fraction, step: Fraction, cells: int = MOST_CELLS) -> Fraction:
     """The part of the span that is nearest to a step; a whole number if both are."""
-    most = MOST_CELLS - 1
+    most = cells - 1
     if span.denominator == step.denominator == 1:
         parts = [n for n in range(1, min(int(span), most) + 1) if span.numerator % n == 0]
         return min((span / n for n in parts), key=lambda part: abs(part - step))
     return span / min(max(round(span / step), 1), most)
+
+
+def _fine(span: Fraction, step: Fraction, cells: int) -> Fraction:
+    """A step in one digit, or a whole number, that makes no more cells."""
+    least = span / (cells - 1)
+    whole_ones = span.denominator == step.denominator == 1
+    return Fraction(math.ceil(least)) if whole_ones else Fraction(rounded(least, up=True, digits=1, group=""))
+
+
+def _advice(low: Fraction, span: Fraction, step: Fraction, most: str) -> str:
+    """What may be written instead: a step near this one, or the upper end for it."""
+    near, other = _nearest(span, step), exact(low + math.ceil(span / step) * step)
+    said = [f"the nearest that does is {exact(near)}"]
+    if not near / 2 <= step <= near * 2:
+        said.append(f"{exact(step)} does with {most} {other}")
+    return ": " + ", and ".join(said) if max(map(len, said)) < LONGEST else ""
 
 
 class InCells:
