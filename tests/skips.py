@@ -55,6 +55,9 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
         "test_bench.py", "test_sampler.py::test_a_peer_that_is_here_keeps_the_contract",
     ),
     "could not import .*": ("test_adapters.py::test_an_adapter_of_the_next_version_is_refused_and_then_allowed",),
+    "with the interpreter's lock it cannot fail": (
+        "test_free_threads.py::test_threads_whose_calls_are_the_first_of_a_process",
+    ),
     "root writes to any file": ("test_ledger_history.py::test_a_ledger_that_is_read_only",),
     "needs root|only root makes files for others|gives a file away": ("test_key.py", "test_ledger_file.py", "test_ledger_place.py", "test_privatize_again.py"),
     "this machine's builds? ha(s|ve) no .*": ("test_bounds.py", "test_discrete_gaussian.py", "test_elsewhere.py", "test_laplace.py"),

@@ -160,6 +160,7 @@ class Asked(NamedTuple):
         _check(given, names, by)
         request.check_payer()
         listed = listed_of(given, by)
+        _can_be(listed, given, by)
         caps = {name: given[name] for name in CAPS if name in given}
         if not by:
             caps["max_partitions"] = 1
@@ -371,6 +372,20 @@ def listed_of(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
     if lacking:
         raise ParameterError(f"--domain must be given for each column, and there is none for {lacking[0]!r:.80}")
     return Cells({name: found[name] for name in by})
+
+
+def _can_be(listed: Listed, given: Mapping[str, Any], by: Sequence[Key]) -> None:
+    """Raises: ParameterError (a text with spaces, which no cell can be, for they are left out)."""
+    if "strip" not in given:
+        return
+    texts = [("--null", text) for text in given.get("null", ())]
+    texts += [
+        (f"--domain {key.name}", text) for key in by if key.made is None for text in listed.keys.get(key.name, ())
+    ]
+    for option, text in texts:
+        if text.strip() != text:
+            rule = "must be without spaces at its ends, which --strip leaves out of all cells"
+            raise ParameterError(f"{option} {rule}, got {text!r:.80}")
 
 
 # ------------------------------------------------------------------ the release
