@@ -137,7 +137,7 @@ SEEN_BY: dict[str, set[str]] = {
     "ledger": {"__init__.py", "engines/jobs", "app/cli", *_DRAWS - {"counts/trees/noise.py"}},
     "counts/postprocess.py": {"postprocess.py"},
     "counts/trees": {"__init__.py", "counts/records/bounded_histogram.py", "app/cli/quantiles.py"},
-    "counts/records": {"__init__.py", "counts/trees/quantiles.py", "engines/jobs", "app/cli/histogram.py", "app/cli/measures.py", "app/cli/quantiles.py"},
+    "counts/records": {"__init__.py", "counts/trees/quantiles.py", "engines/jobs", "app/cli/histogram.py", "app/cli/measures.py", "app/cli/quantiles.py", "app/cli/said.py"},
     "counts/records/payment.py": {"counts/records", "counts/trees/quantiles.py", "counts/trees/release.py", "engines/jobs"},
     "evidence/bench/rows.py": {"evidence/bench", "app/cli"},
     "evidence/selftest": {"evidence/bench/sampler.py", "app/cli"},

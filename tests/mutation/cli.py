@@ -8,8 +8,12 @@ from mutation.mutant import Mutant
 MUTANTS = [
     Mutant("a look is printed into a pipe", "dpfast/app/cli/look.py", "if not (private or _in_a_terminal()):", "if False:",
            "test_look.py -k pipe"),
-    Mutant("a look is noted after the rows are read", "dpfast/app/cli/look.py", "ledger.spend(Look(nothing)", "(lambda *_, **__: None)(Look(nothing)",
+    Mutant("a look is noted after the rows are read", "dpfast/app/cli/look.py", "ledger.spend(asked,", "(lambda *_, **__: None)(asked,",
            "test_look.py -k ledger_notes"),
+    Mutant("a look is noted without the lists that it asked for", "dpfast/app/cli/look.py", "written(metadata=lambda asked: asked)", "written(metadata=unwritten)",
+           "test_look.py -k looks_apart"),
+    Mutant("an interrupt takes the record from an OUT that is there", "dpfast/paths.py", "if placed and (isinstance(error, Exception) or not path.exists()):", "if placed:",
+           "test_histogram_again.py -k once_out"),
     Mutant("a look tells rows outside by their number", "dpfast/app/tables/looked.py", "return Found(self._name, unmatched, few if self._outside else NONE)", "return Found(self._name, unmatched, str(self._outside))",
            "test_look.py -k 'changes_no_letter or reference_tells'"),
     Mutant("a look counts one per cent as below", "dpfast/app/tables/looked.py", "100 * self._outside < self._rows", "100 * self._outside <= self._rows",

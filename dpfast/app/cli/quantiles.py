@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+import dpfast
 from dpfast.app.cli.measures import SPENT, USUAL, Count
 from dpfast.app.cli.options import SECURE, dashed, one_way
 from dpfast.app.report.facts import Noisy
@@ -237,6 +238,11 @@ class Quantiles(Count):
         value, low, high = (np.array(each, kind) for each in zip(*noisy, strict=True))
         found = {"quantile": np.array([float(share) for share in self.shares] * self._keys), self.COLUMN: value}
         return found | ({"low": low, "high": high} if "intervals" in self.given else {})
+
+
+def reach_of(clamp: tuple[Fraction, Fraction], step: Fraction, levels: Sequence[Any], of: dpfast.Guarantee) -> int:
+    """The reach of a tree over these cells, but for 5 %. Raises: ParameterError (no such tree)."""
+    return reach(Edges.of(*clamp, step).cells, levels, of, USUAL)
 
 
 def _asked(texts: Sequence[str]) -> tuple[str, tuple[Fraction, ...]]:

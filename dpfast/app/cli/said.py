@@ -11,10 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, cast
 
 import dpfast
-from dpfast.app.cli.measures import USUAL
 from dpfast.counts.records.bounded_histogram import CAPS
-from dpfast.counts.records.leaves import Edges
-from dpfast.counts.trees.quantiles import reach
 from dpfast.errors import DpfastError, FileError
 from dpfast.noise.mechanisms import laws
 from dpfast.privacy import meaning
@@ -260,15 +257,14 @@ def _stated(record: Mapping[str, Any], columns: Sequence[Column]) -> Stated | No
 
 
 def _reach(said: Said) -> int | None:
-    """Of estimated rows up to a cell. Raises: DpfastError, _Odd (what is no tree over its cells)."""
+    """How far estimated rows up to a cell are off, at most. Raises: DpfastError, _Odd (no tree)."""
+    from dpfast.app.cli.quantiles import reach_of  # late, for trees
+
     trees = [each.entry for each in said.columns if each.tree]
     if len(trees) != 1 or said.clamp is None or "step" not in said.table:
         return None
     levels = [_noise(level) for level in trees[0]["levels"]]
-    if None in levels:
-        return None
-    edges = Edges.of(*said.clamp, _number(said.table["step"]))
-    return reach(edges.cells, levels, said.guarantee, USUAL)
+    return None if None in levels else reach_of(said.clamp, _number(said.table["step"]), levels, said.guarantee)
 
 
 def _must_add_up(entries: Sequence[Mapping[str, Any]], costs: Mapping[str, Fraction]) -> None:

@@ -60,7 +60,7 @@ LEAST = 1 / 64  # a workload leaves this part of the largest share to the leaves
 
 
 def variance_of(law: IntegerMechanism) -> float:
-    """Of Gaussian noise sigma^2, which is a little more."""
+    """The variance of its noise; sigma^2 if it is Gaussian, which is a little more."""
     return float(getattr(law, "sigma_squared", law.variance))
 
 
