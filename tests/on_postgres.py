@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Server:
     """home: its folder, with the socket and the log. `place` is what psycopg takes."""
 
     def __init__(self, home: Path) -> None:
-        self.home, self.log = home, home / "log"
+        self.home, self.log, self._crashes = home, home / "log", 0
         self.place = f"host={home} user=postgres dbname=postgres"
 
     def connect(self, **how: Any) -> Any:
@@ -43,14 +43,18 @@ class Server:
         return psycopg.connect(f"host={self.home} user=postgres", **{"autocommit": True, "dbname": "postgres", **how})
 
     def again(self) -> Any:
-        """A connection, once the server has recovered from the death of one of its processes."""
+        """A connection, once the server has recovered from the death of one of its processes.
+
+        It hears of that death a moment later, and until then it takes connections that will end.
+        """
         import psycopg
 
+        self._crashes += 1
         for _ in range(600):
-            try:
-                return self.connect()
-            except psycopg.OperationalError:
-                time.sleep(0.05)
+            with suppress(psycopg.OperationalError):
+                if self.log.read_bytes().count(b"reinitializing") >= self._crashes:
+                    return self.connect()
+            time.sleep(0.05)
         return self.connect()
 
     def table(self, connection: Any, rows: pa.Table, **kinds: str) -> str:

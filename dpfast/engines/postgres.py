@@ -19,6 +19,7 @@ is written to the database but by `load`, which writes what is public.
 
 from __future__ import annotations
 
+import json
 import os
 from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -46,8 +47,12 @@ __all__ = ["Queries", "Rows", "bounded_counts", "counted", "load", "release", "v
 ROWS, BYTES = 1 << 18, 1 << 24  # in a batch
 # Types by their numbers in every database. Their texts are exact under the settings below.
 TYPES = {21: pa.int16(), 23: pa.int32(), 20: pa.int64(), 25: pa.large_string(), 1043: pa.large_string(), 700: pa.float32(), 701: pa.float64()}  # fmt: skip
-CASTS = {"numeric": "bigint, or values to double precision", "oid": "bigint", "bytea": "text by encode(…, 'hex')"}
-KINDS = {pa.int64(): "bigint", pa.uint64(): "numeric(20, 0)", pa.large_string(): "text"}  # what columns an output has
+CASTS = {"numeric": "CAST({} AS bigint)", "oid": "CAST({} AS bigint)", "bytea": "encode({}, 'hex')"}
+KINDS = {pa.int64(): "bigint", pa.uint64(): "numeric(20,0)", pa.large_string(): "text"}  # what columns an output has
+COLUMNS = (
+    "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+    "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+)
 SETTINGS = "SET LOCAL client_encoding = 'UTF8'; SET LOCAL extra_float_digits = 3; SET TRANSACTION READ ONLY"
 ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 
@@ -140,7 +145,7 @@ def _reading(rows: Rows) -> Iterator[Callable[..., Any]]:
     connection = rows.connection
     own = _idle(connection)
     with quiet(_told), connection.transaction(force_rollback=True):
-        ask = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row).execute
+        ask = _asking(connection)
         if own:
             ask(ONE_SNAPSHOT)
         elif _one(ask("SHOW transaction_isolation")) not in ("repeatable read", "serializable"):
@@ -150,6 +155,12 @@ def _reading(rows: Rows) -> Iterator[Callable[..., Any]]:
             )
         ask(SETTINGS)
         yield ask
+
+
+def _asking(connection: Any) -> Callable[..., Any]:
+    """What executes statements, and prepares none, whatever the connection does by itself."""
+    cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
+    return partial(cursor.execute, prepare=False)
 
 
 def _idle(connection: Any) -> bool:
@@ -173,18 +184,18 @@ def _told(error: Exception) -> DTypeError:
 
 
 class Other(pa.ExtensionType):  # type: ignore[misc]  # pyarrow ships no types
-    """A type that no column of a job has; its name says which cast helps."""
+    """A type that no column of a job has. cast: what a query writes for a key or a unit instead."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, cast: str) -> None:
+        self._name, self.cast = name, cast
         super().__init__(pa.null(), "dpfast.postgres")
 
     def __arrow_ext_serialize__(self) -> bytes:
-        return self._name.encode()
+        return json.dumps([self._name, self.cast]).encode()
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, _: pa.DataType, name: bytes) -> Other:
-        return cls(name.decode())
+    def __arrow_ext_deserialize__(cls, _: pa.DataType, written: bytes) -> Other:
+        return cls(*json.loads(written))
 
     def __hash__(self) -> int:
         return hash(self._name)
@@ -200,13 +211,14 @@ def _schema(rows: Rows, ask: Callable[..., Any]) -> pa.Schema:
     others = {each.type_code for each in found} - TYPES.keys()
     named = {number: (name, kind) for number, name, kind in ask(of, [[*others]]).fetchall()} if others else {}
 
-    def type_of(number: int) -> pa.DataType:
+    def type_of(column: str, number: int) -> pa.DataType:
         if number in TYPES:
             return TYPES[number]
         name, kind = named[number]
-        return pa.large_string() if kind == "e" else Other(f"{name} (CAST it to {CASTS.get(name, 'text')})")
+        cast = CASTS.get(name, "CAST({} AS text)").format(_quoted(column))
+        return pa.large_string() if kind == "e" else Other(name, cast)
 
-    return pa.schema([(each.name, type_of(each.type_code)) for each in found])
+    return pa.schema([(each.name, type_of(each.name, each.type_code)) for each in found])
 
 
 def _select(rows: Rows, what: str, end: str = "") -> str:
@@ -229,9 +241,14 @@ def _grouped(rows: Rows, plan: Plan) -> Rows:
     """
     if plan.values is not None or plan.how["max_contributions"] is not None:
         raise ParameterError("push_down must be left out with values or max_contributions, which choose among all rows")
-    names, most = ", ".join(map(_quoted, plan.columns)), plan.how["max_per_partition"]
-    each = _select(rows, f"{names}, least(count(*), {most}) AS dpfast_most", f"GROUP BY {names}")
-    return Rows(rows.connection, f"SELECT {names} FROM ({each}) AS g, generate_series(1, dpfast_most) AS dpfast_each")  # noqa: S608  quoted
+    names, most = [*map(_quoted, plan.columns)], plan.how["max_per_partition"]
+    each = _select(rows, f"{', '.join(names)}, least(count(*), {most})", f"GROUP BY {', '.join(names)}")
+    places = [f"c{i}" for i in range(len(names))]  # names of our own, whatever the columns are called
+    back = ", ".join(f"{place} AS {name}" for place, name in zip(places, names, strict=True))
+    return Rows(
+        rows.connection,
+        f"SELECT {back} FROM ({each}) AS g ({', '.join(places)}, most), generate_series(1, most)",  # noqa: S608  quoted
+    )
 
 
 def _alike(rows: Rows, columns: list[str], schema: pa.Schema, ask: Callable[..., Any]) -> None:
@@ -316,30 +333,56 @@ def load(to: str | os.PathLike[str], connection: Any, table: str | Sequence[str]
     """Make a table of an output that is finished: all of it or nothing, and no charge.
 
     to: the folder of a release. connection: of psycopg; the table is committed, or in a transaction
-        of the caller's it is for the caller to commit. table: a name, or a schema and a name. If it
-        is there it must hold this output, as when the call is made again.
+        of the caller's it is for the caller to commit. table: a name, or a pair of a schema and a
+        name. If it is there it must have the output's columns, in their order and of their types,
+        and hold this output, as when the call is made again.
     Raises: FileError (no output, or one without some of its files), DTypeError, ParameterError (a
-        table that is there, and holds something else).
+        name that PostgreSQL would cut; a table that is there, and has or holds something else).
     """
     if not isinstance(connection, psycopg.Connection):
         raise DTypeError(f"connection must be a Connection of psycopg, not {type(connection).__name__}")
+    names = _names(table)
     _idle(connection)
-    noisy, name = _output(to), psycopg.sql.Identifier(*([table] if isinstance(table, str) else table))
-    named, lines = name.as_string(connection), pa.BufferOutputStream()
+    noisy, named, lines = _output(to), ".".join(map(_quoted, names)), pa.BufferOutputStream()
     csv.write_csv(noisy, lines, csv.WriteOptions(include_header=False))
-    columns = ", ".join(f"{_quoted(each.name)} {KINDS[each.type]} NOT NULL" for each in noisy.schema)
+    columns = [f"{_quoted(each.name)} {KINDS[each.type]}" for each in noisy.schema]
     with quiet(_not_made), connection.transaction():
-        cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
-        cursor.execute("SET LOCAL client_encoding = 'UTF8'")
-        if _one(cursor.execute("SELECT to_regclass(%s)", [named])) is None:
-            cursor.execute(f"CREATE TABLE {named} ({columns})")
-            with cursor.copy(f"COPY {named} FROM STDIN (FORMAT csv)") as copy:
+        ask = _asking(connection)
+        ask("SET LOCAL client_encoding = 'UTF8'")
+        for each in (*names, *noisy.column_names):
+            if _one(ask("SELECT CAST(%s AS name)", [each])) != each:
+                raise ParameterError(
+                    f"table and columns must have names that PostgreSQL does not cut, unlike {each:.100}"
+                )
+        if _one(ask("SELECT to_regclass(%s)", [named])) is None:
+            ask(f"CREATE TABLE {named} ({', '.join(f'{each} NOT NULL' for each in columns)})")
+            with psycopg.Cursor(connection).copy(f"COPY {named} FROM STDIN (FORMAT csv)") as copy:
                 copy.write(lines.getvalue())
             return
+        there = [f"{_quoted(name)} {kind}" for name, kind in ask(COLUMNS, [named]).fetchall()]
+        if there != columns:
+            wanted = f"the columns {', '.join(columns):.200}"
+            raise ParameterError(
+                f"table must be a new one, or have {wanted}, and {named:.100} has {', '.join(there):.200}"
+            )
         with closing(_copied(connection, f"COPY (TABLE {named}) TO STDOUT (FORMAT csv)", noisy.schema)) as held:
-            there = pa.concat_tables([noisy.slice(0, 0), *held])
-        if not sort(there).equals(sort(noisy)):
+            kept = pa.concat_tables([noisy.slice(0, 0), *held])
+        if not sort(kept).equals(sort(noisy)):
             raise ParameterError(f"table must be a new one, or hold this output, and {named:.100} holds something else")
+
+
+def _names(table: Any) -> list[str]:
+    """A table's name, with its schema's before it if that is given.
+
+    Raises: DTypeError, ParameterError.
+    """
+    names = [table] if isinstance(table, str) else table
+    rule = "table must be a name, or a pair of a schema and a name"
+    if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
+        raise DTypeError(f"{rule}, not {type(table).__name__}")
+    if len(names) != (1 if names is not table else 2) or not all(names) or any("\0" in each for each in names):
+        raise ParameterError(f"{rule}, got {table!r:.100}")
+    return [*names]
 
 
 def _output(to: str | os.PathLike[str]) -> pa.Table:

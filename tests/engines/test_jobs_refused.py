@@ -36,6 +36,7 @@ from dpfast.engines.jobs import tasks, verbs
         ({"by": "town"}, ParameterError, "must have a column 'town'"),
         ({"unit": "person"}, ParameterError, "must have a column 'person'"),
         ({"values": "hours", "lower": 0, "upper": 1}, ParameterError, "must have a column 'hours'"),
+        ({"values": "country", "lower": 0, "upper": 1}, DTypeError, "^country must be a column of integers, float64 or float32, not string: CAST it"),
         ({"by": ["page", "page"]}, ParameterError, "none twice"),
         ({"by": [["page"]]}, DTypeError, "must be texts"),
         ({"by": []}, ParameterError, "at least one column"),

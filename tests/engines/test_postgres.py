@@ -35,6 +35,7 @@ from dpfast.engines import jobs, postgres  # noqa: E402
 from dpfast.engines.jobs import out_of_core, tasks, verbs  # noqa: E402
 
 pytestmark = pytest.mark.skipif(on_postgres.programs() is None, reason="there is no server of PostgreSQL")
+TEXT = "CAST({} AS text)"  # what makes a key or a unit of most types
 SNAPSHOT = psycopg.IsolationLevel.REPEATABLE_READ
 
 
@@ -322,10 +323,40 @@ def test_names_and_texts_that_sql_or_csv_would_have_to_quote(tmp_path, server, c
     given = postgres.Rows(
         connection, psycopg.sql.SQL("TABLE {}").format(psycopg.sql.Identifier(server.table(connection, rows)))
     )
-    how = {"unit": names[2], "by": [names[0]], "key": key_of(home), "buckets": 3, **CAPS}
-    one = jobs.bounded_counts(rows, stage=home / "one", **how)
-    for at, pushed in enumerate((False, True)):
-        assert postgres.bounded_counts(given, stage=home / f"{at}", **how, push_down=pushed).hashes == one.hashes
+    for unit, by in ((2, [0]), (1, [0, 2]), (2, [1, 0])):
+        how = {"unit": names[unit], "by": [names[each] for each in by], "key": key_of(home), "buckets": 3, **CAPS}
+        one = jobs.bounded_counts(rows, stage=home / f"one {unit} {by}", **how)
+        for pushed in (False, True):
+            found = postgres.bounded_counts(given, stage=home / f"{unit} {by} {pushed}", **how, push_down=pushed)
+            assert found.hashes == one.hashes
+
+
+@pytest.mark.parametrize("name", ["most", "c0", "g", "least", "dpfast_rows", "generate_series"])
+def test_a_column_may_be_called_as_what_pushes_down(tmp_path, connection, name) -> None:
+    """The query that groups rows has names of its own, which no column's can be taken for."""
+    home = at_home(tmp_path)
+    rows = postgres.Rows(connection, f'SELECT n % 7 AS "user", n % 2 AS "{name}" FROM generate_series(1, 99) AS n')
+    found = [
+        counted_once(rows, home, f"{pushed}", by=name, domain=[0, 1], push_down=pushed) for pushed in (True, False)
+    ]
+    assert found[0].hashes == found[1].hashes
+
+
+def test_a_connection_that_prepares_each_statement_serves(tmp_path, server, noisy) -> None:
+    """And has prepared none when all is done: what is prepared outlives a transaction."""
+    home = tmp_path  # with a key: `noisy` is there
+    with server.connect(prepare_threshold=0) as eager:
+        rows = postgres.Rows(
+            eager, "SELECT n AS \"user\", 1 AS page, CAST('a' AS text) AS t FROM generate_series(1, 9) AS n"
+        )
+        for pushed in (False, True):
+            found = counted_once(rows, home, f"{pushed}", domain=[1], push_down=pushed)
+            assert frozen_of(found, home, f"{pushed}") == [9]
+        with pytest.raises(DTypeError, match="not uuid"):
+            counted_once(postgres.Rows(eager, 'SELECT gen_random_uuid() AS "user", 1 AS page'), home, "t")
+        for _ in range(2):
+            postgres.load(noisy[0], eager, "eager")
+        assert not psycopg.RawCursor(eager).execute("SELECT name FROM pg_prepared_statements", prepare=False).fetchall()
 
 
 @pytest.mark.parametrize("place", ["server", "latin"])
@@ -375,21 +406,44 @@ def test_texts_that_only_a_collation_takes_for_equal_are_refused(tmp_path, conne
         released(postgres, postgres.Rows(connection, f'SELECT "user" AS key, 1 AS n FROM ({rows.query}) AS x LIMIT 1'), home, "a", ledger=None)  # fmt: skip
 
 
-@pytest.mark.parametrize(("sql", "cast"), [
-    ("gen_random_uuid()", r"uuid \(CAST it to text\)"), ("CAST('a' AS char(3))", r"character \(CAST it to text\)"), ("DATE '2026-11-29'", "date .CAST"),
-    ("now()", r"timestamp with time zone \(CAST"), ("CAST('Ann' AS citext)", "citext .CAST it to text"), ("true", "boolean .CAST"), ("'ab'::bytea", ".*encode"),
-    ("CAST(7 AS numeric(5))", r"numeric \(CAST it to bigint"), ("sum(1::bigint) OVER ()", "numeric .CAST"), ("ARRAY[1]", r"integer\[\] \(CAST"),
-    ("1.5::real", "float"), ("CAST('a' AS \"char\")", ".char. .CAST it to text"),
+@pytest.mark.parametrize(("sql", "kind", "cast"), [
+    ("gen_random_uuid()", "uuid", TEXT), ("CAST('a' AS char(3))", "character", TEXT), ("DATE '2026-11-29'", "date", TEXT),
+    ("now()", "timestamp with time zone", TEXT), ("CAST('Ann' AS citext)", "citext", TEXT), ("true", "boolean", TEXT),
+    ("'ab'::bytea", "bytea", "encode({}, 'hex')"), ("CAST(7 AS numeric(5))", "numeric", "CAST({} AS bigint)"),
+    ("sum(1::bigint) OVER ()", "numeric", "CAST({} AS bigint)"), ("ARRAY[1]", "integer[]", TEXT), ("7::oid", "oid", "CAST({} AS bigint)"),
+    ("CAST('a' AS \"char\")", '"char"', TEXT), ("INTERVAL '1 day'", "interval", TEXT), ("1.5::real", "float", None),
 ])  # fmt: skip
-def test_a_type_of_many_forms_is_refused_with_the_cast_that_helps(tmp_path, connection, sql, cast) -> None:
-    home = at_home(tmp_path)
+def test_a_type_of_many_forms_is_refused_with_the_cast_that_helps(tmp_path, connection, sql, kind, cast) -> None:
+    """The cast is run as it is named."""
+    home, name, quoted = at_home(tmp_path), 'x "y"', '"x ""y"""'
     connection.execute("CREATE EXTENSION IF NOT EXISTS citext")
-    for unit, by in (("x", "y"), ("y", "x")):
-        with pytest.raises(DTypeError, match=f"x must be a column of integers or texts, not {cast}"):
-            counted_once(postgres.Rows(connection, f"SELECT {sql} AS x, 1 AS y"), home, unit=unit, by=by)
-    if sql != "1.5::real":
-        with pytest.raises(DTypeError, match="x must be a column of integers that fit int64, not .*CAST it to BIGINT"):
-            postgres.counted(postgres.Rows(connection, f"SELECT {sql} AS x, 1 AS y"), by="y", column="x", key=key_of(home), stage=home / "t")  # fmt: skip
+    advice = "others as one of these first" if cast is None else cast.format(quoted)
+    rows = f"SELECT {sql} AS {quoted}, 1 AS y"
+    for unit, by in ((name, "y"), ("y", name)):
+        with pytest.raises(DTypeError) as refused:
+            counted_once(postgres.Rows(connection, rows), home, unit=unit, by=by)
+        assert str(refused.value) == f"{name} must be a column of integers or texts, not {kind}: write {advice}"
+    if cast is None:
+        return
+    with pytest.raises(
+        DTypeError, match="must be a column of integers that fit int64, not .*: CAST it to BIGINT first"
+    ):
+        postgres.counted(postgres.Rows(connection, rows), by="y", column=name, key=key_of(home), stage=home / "t")
+    with pytest.raises(
+        DTypeError, match="must be a column of integers, float64 or float32, not .*, or to double precision"
+    ):
+        counted_once(postgres.Rows(connection, rows), home, unit="y", by="y", values=name, lower=0, upper=9)
+    helped = postgres.Rows(connection, f"SELECT {advice} AS {quoted}, y FROM ({rows}) AS x")
+    assert counted_once(helped, home, "helped", unit=name, by="y", domain=[1]).hashes
+
+
+def test_values_that_are_numeric_count_once_they_are_cast(tmp_path, connection) -> None:
+    home = at_home(tmp_path)
+    for name, kind, step in (("a", "bigint", None), ("b", "double precision", 0.5)):
+        query = f'SELECT n AS "user", 1 AS page, CAST(n / 2.0 AS {kind}) AS v FROM generate_series(2, 8, 2) AS n'
+        rows, ends = postgres.Rows(connection, query), {"lower": 0, "upper": 9, "granularity": step}
+        found = counted_once(rows, home, name, domain=[1], values="v", **ends)
+        assert frozen_of(found, home, name) == [10 if step is None else 20]
 
 
 def test_types_that_are_integers_or_texts(tmp_path, connection) -> None:
@@ -511,12 +565,46 @@ def test_an_output_becomes_a_table_whole_and_once(noisy, server, connection) -> 
     connection.execute('UPDATE "no ""isy"."towns; --" SET n = n + 1 WHERE "the ""town""" = \'\'')
     with pytest.raises(ParameterError, match="holds something else"):
         postgres.load(to, connection, name)
-    connection.execute("CREATE TABLE narrow (n bigint)")
-    for taken in ("narrow", "pg_class"):
-        with pytest.raises((FileError, ParameterError), match="is not|something else"):
-            postgres.load(to, connection, taken)
     with pytest.raises(FileError, match="the table cannot be made, and is not: schema"):
         postgres.load(to, connection, ("nowhere", "t"))
+
+
+@pytest.mark.parametrize(
+    "other", ["RENAME n TO m", "ALTER n TYPE numeric", "ADD m bigint", "DROP n", "DROP n, ADD n bigint"]
+)
+def test_a_table_of_other_columns_is_refused(noisy, connection, other) -> None:
+    """Equal numbers under other names are another table; a column of the output's own type is none."""
+    to, _ = noisy
+    connection.execute("DROP TABLE IF EXISTS held")
+    postgres.load(to, connection, "held")
+    connection.execute(f"ALTER TABLE held {other}")
+    there = connection.execute("TABLE held").fetchall()
+    rule = (
+        'have the columns "the ""town""" text, "n" bigint, and'
+        if other != "DROP n, ADD n bigint"
+        else "hold this output, and"
+    )
+    with pytest.raises(ParameterError, match=f'^table must be a new one, or {rule} "held" h'):
+        postgres.load(to, connection, "held")
+    assert connection.execute("TABLE held").fetchall() == there
+
+
+def test_a_table_is_named_in_a_way_that_postgresql_keeps(noisy, server, connection) -> None:
+    """It would cut a long name, and psycopg one at a null character: both name another table."""
+    to, _ = noisy
+    there = connection.execute("SELECT count(*) FROM pg_class").fetchone()
+    for table in (None, 5, True, b"x", Path("x"), {"x"}, {"x": 1}, iter(["x"]), ["x", None], ("x", 5)):
+        with pytest.raises(DTypeError, match="^table must be a name, or a pair of a schema and a name, not "):
+            postgres.load(to, connection, table)
+    for table in ("", (), ["x"], ("", "x"), ("public", ""), ("a", "b", "c"), "x\0y", ("x\0y", "z")):
+        with pytest.raises(ParameterError, match="^table must be a name, or a pair of a schema and a name, got "):
+            postgres.load(to, connection, table)
+    for table in ("x" * 64, ("x" * 64, "y"), "é" * 32):
+        with pytest.raises(ParameterError, match="must have names that PostgreSQL does not cut, unlike"):
+            postgres.load(to, connection, table)
+    assert connection.execute("SELECT count(*) FROM pg_class").fetchone() == there
+    postgres.load(to, connection, "é" * 31)
+    postgres.load(to, connection, ["public", "x" * 63])
 
 
 def test_a_table_is_all_of_an_output_or_nothing(noisy, server, connection, monkeypatch) -> None:

@@ -141,8 +141,10 @@ MUTANTS = [
            "test_postgres.py -k told_by_its_kind"),
     Mutant("an empty text of PostgreSQL is a null", "dpfast/engines/postgres.py", "quoted_strings_can_be_null=False", "quoted_strings_can_be_null=True",
            "test_postgres.py -k csv"),
-    Mutant("a table that holds something else is taken for the output", "dpfast/engines/postgres.py", "        if not sort(there).equals(sort(noisy)):", "        if False:",
+    Mutant("a table that holds something else is taken for the output", "dpfast/engines/postgres.py", "        if not sort(kept).equals(sort(noisy)):", "        if False:",
            "test_postgres.py -k becomes_a_table"),
+    Mutant("a table of other columns is taken for the output", "dpfast/engines/postgres.py", "        if there != columns:", "        if False:",
+           "test_postgres.py -k other_columns"),
     Mutant("an unfinished output becomes a table", "dpfast/engines/postgres.py", "        if [each.num_rows for each in found] != list(listed.values()):", "        if False:",
            "test_postgres.py -k or_nothing"),
 ]  # fmt: skip

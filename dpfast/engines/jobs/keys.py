@@ -50,10 +50,18 @@ def uniform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
 def type_of(name: str, kind: pa.DataType) -> str:
     """Raises: DTypeError."""
     if (found := TYPES.get(form(kind))) is None:
-        raise DTypeError(
-            f"{name} must be a column of integers or texts, not {kind}: write others as one of these first"
-        )
+        cast = getattr(kind, "cast", "others as one of these first")  # an engine's own type knows more
+        raise DTypeError(f"{name} must be a column of integers or texts, not {kind}: write {cast}")
     return found
+
+
+def must_be_numbers(name: str, kind: pa.DataType) -> None:
+    """Raises: DTypeError."""
+    if not pa.types.is_integer(form(kind)) and kind not in (pa.float64(), pa.float32()):
+        raise DTypeError(
+            f"{name} must be a column of integers, float64 or float32, not {kind}: CAST it to an integer type, or to double "
+            "precision, first"
+        )
 
 
 def sorted_domain(by: tuple[str, ...], types: tuple[str, ...], domain: Any) -> pa.Table:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dpfast.counts.records.bounded_histogram import Bounds, EachRow, bounded_histogram
-from dpfast.engines.jobs.keys import form, ipc, keys_of, sorted_domain, type_of
+from dpfast.engines.jobs.keys import form, ipc, keys_of, must_be_numbers, sorted_domain, type_of
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.release.blocks import BLOCK
 from dpfast.noise.release.key import Chooser, ReleaseKey
@@ -123,6 +123,8 @@ def plan(
         raise ParameterError("unit must name a column: an engine may be handed a row twice, so no row is a unit there")
     names, types = keys_in(schema, by, unit_column, *([] if values is None else [values]))
     type_of(unit_column, schema.field(unit_column).type)
+    if values is not None:
+        must_be_numbers(values, schema.field(values).type)
     how = bounds._asdict()
     how |= {name: _plain(name, how[name]) for name in ENDS if how[name] is not None}
     if "count" in names or "sum" in names:
