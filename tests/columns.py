@@ -230,7 +230,7 @@ REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: pd.Series([91], dtype="Sparse[int64]"), r"dense, not Sparse\[int64"),
         (lambda: pd.Series([True]), "not bool: "),
         (lambda: pd.Series([True], dtype="boolean"), "not boolean: "),
-        (lambda: pd.Series([True], dtype="bool[pyarrow]"), "not bool: "),
+        (lambda: pd.Series([True], dtype="bool[pyarrow]"), r"not bool\[pyarrow\]: "),
         (lambda: pd.Series([91], dtype=object), "not object: pandas.to_numeric makes numbers of texts$"),
         (lambda: pd.Series([91, None], dtype=object), "not object: pandas.to_numeric makes numbers of texts$"),
         (lambda: pd.Series(["91"]), "not (str|object)(: pandas.to_numeric makes numbers of texts)?$"),

@@ -67,20 +67,29 @@ def _labels(table: Any) -> tuple[range, list[str]]:
 def _whole(values: Any) -> Any:
     """A column of whole decimals as int64. Raises: UnusableValuesError (one does not fit)."""
     try:
+        if values.type.bit_width < 128:  # whose cast compares with the ends of their own width
+            values = values.cast(pa.decimal128(38, 0))
         return values.cast(pa.int64())
     except pa.ArrowInvalid:
         return small_enough(False)
 
 
+def is_of_numbers(kind: Any) -> bool:
+    """Whether `read` takes a column of this type: of integers, floats or whole decimals."""
+    whole = pa.types.is_decimal(kind) and kind.scale == 0  # such as the sums of DuckDB
+    return bool(whole or pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
 def read(values: Any, missing: object) -> Any:
     """The cells of a column as NumPy's, NaN for nulls. Raises: DTypeError, ParameterError."""
-    if pa.types.is_decimal(values.type) and values.type.scale == 0:  # such as the sums of DuckDB
+    if not is_of_numbers(values.type):
+        hint = ": column.cast('int64') takes what fits" if pa.types.is_boolean(values.type) else ""
+        if pa.types.is_decimal(values.type):  # and then it may be released
+            hint = ": column.cast(pyarrow.decimal128(38, 0)) takes whole numbers"
+        raise DTypeError(f"a pyarrow column must hold integers or floats, not {values.type}{hint}")
+    if pa.types.is_decimal(values.type):
         values = _whole(values)
     kind = values.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        casts = pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
-        hint = ": column.cast('int64') takes what fits" if casts else ""
-        raise DTypeError(f"a pyarrow column must hold integers or floats, not {kind}{hint}")
     if pa.types.is_integer(kind) and values.null_count:
         values = values.fill_null(pa.scalar(filler(missing, np.dtype(kind.to_pandas_dtype())), kind))
     return values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()

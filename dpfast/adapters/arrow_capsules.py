@@ -33,8 +33,9 @@ FORMATS = {
     "c": np.int8, "C": np.uint8, "s": np.int16, "S": np.uint16, "i": np.int32, "I": np.uint32,
     "l": np.int64, "L": np.uint64, "f": np.float32, "g": np.float64,
 }  # fmt: skip
-WHOLE_DECIMAL = re.compile(r"d:\d+,0(,128)?")  # such as the sums of DuckDB, HUGEINT
 DECIMAL = np.dtype([("low", np.uint64), ("high", np.int64)])  # 128 bits, on a machine of little end
+WHOLE_DECIMAL = re.compile(r"d:\d+,0(,32|,64|,128|)")  # such as the sums of DuckDB, HUGEINT
+DECIMALS = {",32": np.int32, ",64": np.int64, ",128": DECIMAL, "": DECIMAL}  # by their bits
 LETTERS = {np.dtype(there): letter for letter, there in FORMATS.items()}
 ROWS = "+s"  # a structure: a row of several columns
 MOST = 2**48  # bytes of a buffer: more than a machine can hold
@@ -303,8 +304,8 @@ def _format(schema: Any) -> str:
 
 def _type(schema: Any, where: str = "") -> Any:
     found = _format(schema)
-    if WHOLE_DECIMAL.fullmatch(found) and not schema.dictionary:
-        return DECIMAL
+    if (whole := WHOLE_DECIMAL.fullmatch(found)) and not schema.dictionary:
+        return DECIMALS[whole[1]]
     if found not in FORMATS or schema.dictionary:
         kind = "a dictionary" if schema.dictionary else f"the Arrow format {found!r:.20}"
         hint = {"d": ": cast it, such as sum(x)::bigint in DuckDB", "b": ": cast it to an integer"}.get(found[:1], "")

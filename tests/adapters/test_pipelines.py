@@ -23,6 +23,7 @@ from dpfast import DiscreteLaplace, DTypeError, ParameterError, UnusableValuesEr
 duckdb = pytest.importorskip("duckdb")
 
 SILENT = DiscreteLaplace(epsilon=2**40, sensitivity=1)  # no draw but 0 in the life of a test
+DECIMALS = [pa.decimal32(5, 2), pa.decimal64(9, 2), pa.decimal128(9, 2), pa.decimal256(60, 2)]
 WHOLE, DAYS = [decimal.Decimal(5), decimal.Decimal(-3)], [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
 
 
@@ -58,9 +59,24 @@ def test_sums_of_duckdb_are_counts(rows, way) -> None:
     assert listed(SILENT.release(found, columns=["s"])) == [3, 5]
 
 
+class Capsule:
+    """A column that another library hands over, of which nothing else is known."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self.column = column
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self.column.__arrow_c_array__(requested_schema)
+
+
 def test_whole_decimals_are_counts_and_one_beyond_64_bits_is_refused() -> None:
     for kind in (pa.decimal128(38, 0), pa.decimal128(5, 0), pa.decimal256(60, 0)):
         assert listed(SILENT.release(pa.array(WHOLE, kind))) == [5, -3]
+    for kind, end in ((pa.decimal32(9, 0), 10**9 - 1), (pa.decimal32(1, 0), 9), (pa.decimal64(18, 0), 10**18 - 1)):
+        for values in (column := pa.array([*WHOLE, end, -end], kind), pa.chunked_array([column]), Capsule(column)):
+            assert listed(SILENT.release(values)) == [5, -3, end, -end]
+        assert SILENT.release(pd.Series(pd.arrays.ArrowExtensionArray(column))).tolist() == [5, -3, end, -end]
+        assert listed(SILENT.release(Capsule(pa.array([*WHOLE, None], kind)), missing=0)) == [5, -3, 0]
     whole = pl.Series(WHOLE, dtype=pl.Decimal(38, 0))
     assert SILENT.release(whole).to_list() == SILENT.release(pl.Series([5, -3], dtype=pl.Int128)).to_list() == [5, -3]
     assert SILENT.release(pd.Series(pd.array(WHOLE, dtype=pd.ArrowDtype(pa.decimal128(38, 0))))).tolist() == [5, -3]
@@ -141,12 +157,18 @@ def test_gaps_follow_the_rules_of_missing(tmp_path) -> None:
     ("values", "cast"),
     [
         (pa.array([True, False]), "column.cast('int64')"),
-        (pa.array([decimal.Decimal("1.00")]), "column.cast('int64')"),
+        *((pa.array([decimal.Decimal(7)], kind), "column.cast(pyarrow.decimal128(38, 0))") for kind in DECIMALS),
+        *(
+            (pd.Series(pd.arrays.ArrowExtensionArray(pa.array([decimal.Decimal(7)], kind))), "column.astype('int64')")
+            for kind in DECIMALS
+        ),
+        (pd.Series(pd.arrays.ArrowExtensionArray(pa.array([True]))), "column.astype('int64')"),
         (pl.Series([True]), "column.cast(pl.Int64)"),
         (pl.Series([decimal.Decimal("1.00")], dtype=pl.Decimal(9, 2)), "column.cast(pl.Int64)"),
         (pd.Series([True]), "column.astype('int64')"),
         (pd.Series(["1"]), "pandas.to_numeric(column)"),
-        (np.array([True]), "column.astype('int64')"),
+        (np.array([True]), "np.array(column, 'int64')"),
+        ([True, False], "np.array(column, 'int64')"),
         (np.array([1.0]), "column.astype('int64')"),
         ([decimal.Decimal(1), Fraction(2)], "np.array(column, 'int64')"),
         (Counter("aab"), "list(column.values())"),
@@ -158,7 +180,35 @@ def test_a_refusal_of_counts_names_the_cast_that_helps(values, cast) -> None:
         SILENT.release(values)
     said = cast.replace("column.values", "counts.values").replace("np.array(column", "np.array(values")
     assert said.removeprefix("column.").removesuffix("(column)") in str(told.value)
-    assert listed(SILENT.release(eval(cast, {"column": values, "np": np, "pl": pl, "pandas": pd})))
+    made = eval(cast, {"column": values, "np": np, "pl": pl, "pandas": pd, "pyarrow": pa})
+    assert listed(SILENT.release(made))
+
+
+SEVENS = [decimal.Decimal(7), decimal.Decimal(2)]
+VALUES = {
+    "booleans": ([True, False], 1),
+    "booleans of NumPy": (np.array([True, False]), 1),
+    "booleans of pandas": (pd.Series([True, False], dtype="boolean"), 1),
+    "booleans of Polars": (pl.Series([True, False]), 1),
+    "booleans of Arrow": (pa.array([True, False]), 1),
+    "decimals": (SEVENS, 9),
+    **{f"{kind} of Arrow": (pa.array(SEVENS, kind), 9) for kind in DECIMALS},
+    "decimals of pandas": (pd.Series(SEVENS), 9),
+    "decimals of Polars": (pl.Series(SEVENS), 9),
+    "wide integers": (pl.Series([7, 2], dtype=pl.Int128), 9),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_refusal_of_values_of_rows_names_the_cast_that_helps(kind) -> None:
+    values, total = VALUES[kind]
+    how = {"domain": [1], "lower": 0, "upper": 9, "granularity": 1}
+    with pytest.raises(DTypeError, match="^values must be of integers, float64 or float32, not ") as told:
+        dpfast.bounded_histogram([1, 1], dpfast.EACH_ROW, values=values, **how)
+    cast = re.search(r": (.*?\)) (?:makes|takes) ", str(told.value))
+    assert cast, str(told.value)
+    made = eval(cast[1], {"values": values, "np": np, "polars": pl})
+    assert dpfast.bounded_histogram([1, 1], dpfast.EACH_ROW, values=made, **how).counts.tolist() == [total]
 
 
 def test_what_is_no_column_yet_says_how_it_becomes_one(rows) -> None:
@@ -186,6 +236,13 @@ def test_what_is_no_column_yet_says_how_it_becomes_one(rows) -> None:
 
 # ------------------------------------------------------------------ keys and units
 
+
+def of_arrow(column: pa.Array) -> pd.Series:
+    """A Series of Arrow's type."""
+    return pd.Series(pd.arrays.ArrowExtensionArray(column))
+
+
+TIMES = [dt.time(5), dt.time(6)]
 IDS = [uuid.UUID(int=i) for i in (7, 9)]
 BYTES = [b"\x01\xff", b"\x00"]
 STAMPS = [dt.datetime.fromisoformat(text) for text in ("2024-01-01T05:00", "2024-01-02T06:00")]
@@ -195,26 +252,45 @@ NAMES = {
     "days of pandas": (pd.Series(pd.to_datetime(DAYS)), ["2024-01-01", "2024-01-02"]),
     "days of Polars": (pl.Series(DAYS), ["2024-01-01", "2024-01-02"]),
     "days of Arrow": (pa.array(DAYS), ["2024-01-01", "2024-01-02"]),
+    "days of Arrow in pandas": (of_arrow(pa.array(DAYS)), ["2024-01-01", "2024-01-02"]),
     "categories": (pd.Series(DAYS).astype("category"), ["2024-01-01", "2024-01-02"]),
     "timestamps": (STAMPS, ["2024-01-01", "2024-01-02"]),
     "timestamps of NumPy": (np.array(STAMPS, "M8[ns]"), ["2024-01-01", "2024-01-02"]),
     "timestamps of pandas": (pd.Series(STAMPS).dt.tz_localize("Europe/Berlin"), ["2024-01-01", "2024-01-02"]),
     "timestamps of Polars": (pl.Series(STAMPS), ["2024-01-01", "2024-01-02"]),
     "timestamps of Arrow": (pa.chunked_array([STAMPS]), ["2024-01-01", "2024-01-02"]),
+    "timestamps of Arrow in pandas": (of_arrow(pa.array(STAMPS)), ["2024-01-01", "2024-01-02"]),
+    "times": (TIMES, ["05:00:00", "06:00:00"]),
+    "times of Polars": (pl.Series(TIMES), ["05:00:00", "06:00:00"]),
+    "times of Arrow": (pa.array(TIMES), ["05:00:00", "06:00:00"]),
+    "times of Arrow in pandas": (of_arrow(pa.array(TIMES)), ["05:00:00", "06:00:00"]),
+    "bins": (pd.cut([1, 2], [0, 1, 2]), ["(0, 1]", "(1, 2]"]),
     "weeks": (pd.Series(pd.to_datetime(DAYS)).dt.to_period("D"), ["2024-01-01", "2024-01-02"]),
     "booleans": ([True, False], [1, 0]),
     "booleans of NumPy": (np.array([True, False]), [1, 0]),
     "booleans of pandas": (pd.Series([True, False], dtype="boolean"), [1, 0]),
     "booleans of Polars": (pl.Series([True, False]), [1, 0]),
     "booleans of Arrow": (pa.array([True, False]), [1, 0]),
+    "booleans of Arrow in pandas": (of_arrow(pa.array([True, False])), [1, 0]),
+    "UUIDs of Polars": (pl.Series(IDS, dtype=pl.Object), [str(each) for each in IDS]),
+    "UUIDs of NumPy": (np.array(IDS), [str(each) for each in IDS]),
+    "UUIDs of Arrow": (pa.array([each.bytes for each in IDS], pa.uuid()), [str(each) for each in IDS]),
+    "UUIDs of Arrow in pandas": (
+        of_arrow(pa.array([each.bytes for each in IDS], pa.uuid())),
+        [str(each) for each in IDS],
+    ),
     "UUIDs": (IDS, [str(each) for each in IDS]),
     "UUIDs of pandas": (pd.Series(IDS), [str(each) for each in IDS]),
     "bytes": (BYTES, ["01ff", "00"]),
     "bytes of NumPy": (np.array([b"\x01\xff", b"\x02\x03"]), ["01ff", "0203"]),
     "bytes of Polars": (pl.Series(BYTES), ["01ff", "00"]),
+    "bytes of pandas": (pd.Series(BYTES), ["01ff", "00"]),
     "bytes of Arrow": (pa.array(BYTES), ["01ff", "00"]),
+    "bytes of Arrow in pandas": (of_arrow(pa.array(BYTES)), ["01ff", "00"]),
     "decimals": (WHOLE, [5, -3]),
     "decimals of Arrow": (pa.array(WHOLE, pa.decimal128(38, 0)), [5, -3]),
+    "decimals of 32 bits": (pa.array(WHOLE, pa.decimal32(5, 0)), [5, -3]),
+    "decimals of 64 bits": (pa.chunked_array([WHOLE], pa.decimal64(9, 0)), [5, -3]),
     "decimals of Polars": (pl.Series(WHOLE, dtype=pl.Decimal(38, 0)), [5, -3]),
     "wide integers": (pl.Series([5, -3], dtype=pl.Int128), [5, -3]),
     "floats": (pd.Series([5.0, -3.0]), [5, -3]),
@@ -242,9 +318,28 @@ def test_a_refusal_of_names_has_the_cast_that_helps(kind) -> None:
 
 
 def test_missing_names_are_to_be_filled() -> None:
-    for keys in (["a", None], pd.Series(["a", None], dtype=object)):
-        with pytest.raises(DTypeError, match="fill them with a name of their own, such as 'unknown'|none missing$"):
+    for keys in (["a", None], pd.Series(["a", None], dtype=object), pd.Series(["a", None]), pa.array(["a", None]), pl.Series(["a", None]),
+                 pa.array([1, None]), pl.Series([1, None]), pd.Series([1, None], dtype="Int64"), pl.Series([None, None])):  # fmt: skip
+        with pytest.raises(DTypeError, match="none missing.*: fill those with a name of their own, such as 'unknown'"):
             dpfast.bounded_histogram(keys, [1, 2], domain=["a"], max_contributions=1)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pd.Series([[1], [2]]),
+        pd.Series([{}, {}]),
+        pa.array([[1], [2]]),
+        pa.array([{"a": 1}, {"a": 2}]),
+        pa.array(["a", "b"], pa.string_view()).dictionary_encode(),
+        of_arrow(pa.array([[1], [2]])),
+    ],
+    ids=lambda keys: f"{type(keys).__name__} {getattr(keys, 'type', getattr(keys, 'dtype', ''))}",
+)
+def test_what_has_no_cast_is_refused_in_our_words(keys) -> None:
+    """Neither pandas nor Arrow can find the distinct ones of these, and each says so in its own way."""
+    with pytest.raises(DTypeError, match="^keys must .* integers or strings, all of one kind and none missing"):
+        dpfast.bounded_histogram(keys, [1, 2], domain=["a"], max_contributions=1)
 
 
 def test_a_granularity_that_is_none_says_the_next() -> None:

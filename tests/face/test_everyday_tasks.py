@@ -62,7 +62,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: COUNTS.release(pd.Series([1.0, 2.0, np.nan])), r"Laplace and Gaussian; astype\('int64'\)"),
     (lambda: COUNTS.release(pd.Series([1, None], dtype="Int64")), "missing=<public integer>"),
     (lambda: COUNTS.release(pd.Series(["1", "2"])), "pandas.to_numeric"),
-    (lambda: COUNTS.release(pa.array([1, 2]).cast(pa.decimal128(38, 2))), r"cast\('int64'\)"),
+    (lambda: COUNTS.release(pa.array([1, 2]).cast(pa.decimal128(38, 2))), r"cast\(pyarrow.decimal128\(38, 0\)\)"),
     (lambda: dpfast.Gaussian(1, 1), "Gaussian.calibrated"),
     (lambda: dpfast.Ledger("nowhere.db"), "create=True"),
     (lambda: dpfast.median, r"dpfast.quantiles"),

@@ -12,9 +12,14 @@ import numpy.typing as npt
 from dpfast.counts.records.fixed_point import FAR, on_grid
 from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.noise.release.arrays import INT64, INT64_ENDS, UINT64, grid_of, plain_array
+from dpfast.noise.release.columns import WIDE
 from dpfast.privacy.parameters import Real, shown, whole
 
 RULE = "integers, float64 or float32"
+HINTS = {  # by the kind of an array that holds no numbers
+    "O": ": np.array(values, 'float64') makes numbers of decimals, and 'int64' in its place whole ones",
+    "b": ": np.array(values, 'int64') makes 0 and 1 of it",
+}
 MISSING = "values must hold no NaN and no null: leave such rows out, or give them a number"
 
 
@@ -97,13 +102,15 @@ def numbers(values: Any, *, whole: bool) -> npt.NDArray[Any]:
 
     Raises: DTypeError, ParameterError; UnusableValuesError (nulls have made floats of integers).
     """
+    if (held := str(getattr(values, "dtype", ""))) in WIDE:
+        raise DTypeError(f"values must be of {RULE}, not {held}: values.cast(polars.Int64) takes what fits")
     array, listed = plain_array("values", values, RULE), isinstance(values, (list, tuple))
     if not array.size and listed and whole:
         array = array.astype(INT64)  # NumPy makes floats of it
     if array.ndim != 1:
         raise ParameterError(f"values must have one dimension, got {array.ndim}")
     if array.dtype.kind not in "iu" and (array.dtype.kind != "f" or array.dtype.itemsize not in (4, 8)):
-        raise DTypeError(f"values must be of {RULE}, not {array.dtype}")
+        raise DTypeError(f"values must be of {RULE}, not {array.dtype}{HINTS.get(array.dtype.kind, '')}")
     if array.dtype.kind == "f" and not listed and np.asarray(values[:0]).dtype.kind in "iu":
         raise UnusableValuesError(MISSING)
     return array

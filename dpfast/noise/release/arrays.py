@@ -24,7 +24,7 @@ RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
 
 HINTS = {  # by the kind of an array that holds no numbers
     "O": ": np.array(values, 'int64') makes counts of whole numbers; of a dict, list(counts.values())",
-    "b": ": astype('int64') makes 0 and 1 of it",
+    "b": ": np.array(values, 'int64') makes 0 and 1 of it",
 }
 WHOLE = 2.0**53  # up to here every whole number is a double of its own
 INTEGERS, REALS = "an integer dtype", "float64 or float32"
@@ -74,6 +74,8 @@ def plain_array(name: str, value: npt.ArrayLike, rule: str, dtype: type | None =
         array = np.asarray(value, dtype)
     except ValueError:  # rows of different lengths; NumPy's own message is dropped, for it could quote values
         raise DTypeError(f"{name} must be of {rule} and make one array, with rows of equal length") from None
+    except NotImplementedError:  # Arrow gives NumPy no array of some of its types
+        raise DTypeError(f"{name} must be of {rule}, not {getattr(value, 'type', type(value).__name__)}") from None
     return array
 
 

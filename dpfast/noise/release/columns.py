@@ -20,13 +20,14 @@ Integers: TypeAlias = "npt.NDArray[np.integer[Any]]"
 
 CHUNK = 1 << 15  # rows at a time that are Python objects or 64-bit temporaries
 WIDE = "Int128", "UInt128"  # types that Polars has and NumPy lacks
+MISSING = "Null"  # and its type of a column without values
 RULE = "integers or strings, all of one kind and none missing"
 
 
 # What makes names of others, by the name of their type; {0} is the column.
 _CASTS = {
-    "[int(key) for key in {0}]": ("bool", "bool_", "float", "float32", "float64", "Decimal", *WIDE),
-    "[str(key) for key in {0}]": ("time", "Period", "UUID", "timedelta", "timedelta64"),
+    "[int(key) for key in {0}]": ("bool", "bool_", "float", "float16", "float32", "float64", "Decimal", *WIDE),
+    "[str(key) for key in {0}]": ("time", "Period", "Interval", "UUID", "timedelta", "timedelta64", "Timedelta"),
     "[str(key)[:10] for key in {0}]": (
         "date",
         "datetime",
@@ -34,7 +35,12 @@ _CASTS = {
         "Timestamp",
     ),  # in any unit it begins with the day
     "[key.hex() for key in {0}]": ("bytes", "bytes_"),
-    "fill them with a name of their own, such as 'unknown', or leave out such rows": ("NoneType", "NAType", "NaTType"),
+    "fill those with a name of their own, such as 'unknown', or leave out such rows": (
+        "NoneType",
+        "NAType",
+        "NaTType",
+        MISSING,
+    ),
 }
 _READERS = {  # what gives the rows of an object that has none yet, by a method that it has
     "collect": ".collect() it first", "to_arrow_table": "give .to_arrow_table(), or a column of it",
@@ -52,9 +58,19 @@ def refuse_unread(name: str, values: Any) -> None:
 def _cast(name: str, values: Any, kinds: Iterable[str]) -> str:
     """The cast that helps, as the end of a message about types of these names; or nothing."""
     rows = f"{name}.to_pylist()" if hasattr(values, "to_pylist") else name
+    if "arrow.uuid" in f"{getattr(values, 'type', '')} {getattr(values, 'dtype', '')}":
+        kinds = ["UUID"]  # where NumPy sees bytes
     found = [cast.format(rows) for cast, known in _CASTS.items() if any(kind in known for kind in kinds)]
     makes = {"[i": " makes names of whole numbers", "[s": " makes names of them", "[k": " makes names of them"}
     return f": {found[-1]}{makes.get(found[-1][:2], '')}" if found else ""
+
+
+def _of_others(name: str, values: Any, dtype: Any) -> DTypeError:
+    """That a column holds what no names are. dtype: what NumPy makes of it when it is empty."""
+    own = getattr(values, "dtype", dtype)
+    dtype = own if hasattr(own, "pyarrow_dtype") else dtype  # of Arrow in pandas, where an empty array is of floats
+    cast = _cast(name, values, [dtype.type.__name__]) or ": write others as one of these first"
+    return DTypeError(f"{name} must hold {RULE}, not {dtype}{cast}")
 
 
 class Column(NamedTuple):
@@ -98,24 +114,23 @@ def column(name: str, values: Any) -> Column:
     wrong = DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}")
     if isinstance(values, (str, bytes)):  # such as a column's name
         raise wrong
+    if (held := str(getattr(values, "dtype", ""))) in (*WIDE, MISSING):
+        raise DTypeError(f"{name} must hold {RULE}, not {held}{_cast(name, values, [held])}")
     try:
         values = getattr(values, "array", values)  # in pandas a slice of the Series itself can go by labels
         none = values[:0]
     except (TypeError, IndexError, KeyError, ValueError):  # the last: a MultiIndex has no one array
         raise wrong from None
-    if (wide := str(getattr(values, "dtype", ""))) in WIDE:
-        raise DTypeError(f"{name} must hold {RULE}, not {wide}{_cast(name, values, [wide])}")
     kind = plain_array(name, none, RULE)
     if kind.ndim != 1:
         raise ParameterError(f"{name} must have one dimension, got {kind.ndim}")
     if kind.dtype.kind in "iu":
         array = np.asarray(values)
         if array.dtype.kind not in "iu":  # nulls have changed the dtype
-            raise DTypeError(f"{name} must hold {RULE}")
+            raise DTypeError(f"{name} must hold {RULE}{_cast(name, values, [MISSING])}")
         return Column(array.astype(array.dtype.newbyteorder("="), copy=False), None)
     if kind.dtype.kind not in "OUT":
-        cast = _cast(name, values, [kind.dtype.type.__name__]) or ": write others as one of these first"
-        raise DTypeError(f"{name} must hold {RULE}, not {kind.dtype}{cast}")
+        raise _of_others(name, values, kind.dtype)
     return _coded(name, values) or _objects(name, values)
 
 
@@ -124,18 +139,21 @@ def _coded(name: str, values: Any) -> Column | None:
 
     Its distinct values may be too many, or repeated.
     """
-    if hasattr(values, "factorize") and values.dtype != object:  # pandas
-        codes, distinct = values.factorize()
-        missing = (codes < 0).any()
-    elif hasattr(values, "dictionary_encode"):  # Arrow
-        encoded = values.dictionary_encode()
-        if hasattr(encoded, "unify_dictionaries"):
-            encoded = encoded.unify_dictionaries().combine_chunks()
-        codes, distinct, missing = np.asarray(encoded.indices), encoded.dictionary, encoded.null_count
-    else:
+    try:
+        if hasattr(values, "factorize") and values.dtype != object:  # pandas
+            codes, distinct = values.factorize()
+            missing = (codes < 0).any()
+        elif hasattr(values, "dictionary_encode"):  # Arrow
+            encoded = values.dictionary_encode()
+            if hasattr(encoded, "unify_dictionaries"):
+                encoded = encoded.unify_dictionaries().combine_chunks()
+            codes, distinct, missing = np.asarray(encoded.indices), encoded.dictionary, encoded.null_count
+        else:
+            return None
+    except (TypeError, NotImplementedError):  # such as lists, and decimals of 32 bits in Arrow
         return None
     if missing:
-        raise DTypeError(f"{name} must hold {RULE}")
+        raise DTypeError(f"{name} must hold {RULE}{_cast(name, values, [MISSING])}")
     places, texts = _objects(name, distinct)
     return Column(places[codes], texts)
 
