@@ -31,6 +31,7 @@ from dpfast import (
     Sensitivity,
     tree,
 )
+from dpfast.counts.trees import noisy_tree
 from dpfast.counts.trees.noise import TreeNoise, shares_of
 from dpfast.counts.trees.shape import Shape, named, regular
 from dpfast.noise import kernels
@@ -633,6 +634,20 @@ def test_the_ends_of_a_quantile_are_where_the_noise_decides(share: float) -> Non
     decided |= {0: -1, leaves: 1}
     assert decided[found.lower] < 0 <= decided[found.lower + 1]
     assert decided[found.upper] <= 0 < decided[found.upper + 1]
+
+
+def test_a_quantile_is_one_however_its_sums_are_found(monkeypatch) -> None:
+    """All at once, where there are few leaves; or those that a search asks for, one by one."""
+    for leaves in (1, 2, 3, 7, 64, 120, 500):
+        for law in ({"epsilon": 1}, {"rho": 0.01}):
+            counts = np.random.default_rng(leaves).integers(0, 9, leaves)
+            found = tree(counts, **law, sensitivity=ONE)
+            for share in (0.01, 0.5, 0.75, 0.99):
+                both = []
+                for most in (leaves, 0):
+                    monkeypatch.setattr(noisy_tree, "AT_ONCE", most)
+                    both.append(found.quantile(share, 0.9))
+                assert both[0] == both[1]
 
 
 def test_cdf_and_quantile_of_much_data() -> None:

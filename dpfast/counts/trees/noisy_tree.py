@@ -20,6 +20,7 @@ from dpfast.privacy.parameters import Real, probability, shown, whole
 Reals = npt.NDArray[np.float64]
 MOST_WHOLE = 2**48  # up to which doubles round a family's sum by far less than 1
 LEAST = 2.0**-200  # for a smaller variance, which has no inverse in doubles
+AT_ONCE = 512  # leaves, at most, whose sums one call finds sooner than a search, in a call for each step
 RAREST = 1e-300  # doubt below this is next to no double
 
 
@@ -209,24 +210,25 @@ class NoisyTree:
         z = self._z(doubt_of(confidence) / steps)
         total, variance = self._total
 
-        def beyond(leaf: int, sign: int) -> bool:
-            """Whether the sum of the leaves before, less share * total, surely has this sign."""
-            below = self._ranges(np.zeros(1, np.int64), np.array([leaf]))
+        def surely(upto: Places) -> npt.NDArray[np.float64]:
+            """The sign of the sum of the leaves before, less share * total; 0 where it is not sure."""
+            below = self._ranges(np.zeros_like(upto), upto)
             square = below.variances - 2 * share * below.with_total + share**2 * variance
-            half = self._half(np.maximum(square, LEAST), z)
-            return bool(sign * (below.sums[0] - share * total) > half[0])
+            off = below.sums - share * total
+            return np.where(np.abs(off) > self._half(np.maximum(square, LEAST), z), np.sign(off), 0)
 
-        def least(test: Any) -> int:
-            """Where a binary search for the first leaf for which `test` holds ends."""
+        every = surely(np.arange(1, leaves)) if leaves <= AT_ONCE else None
+
+        def least(sign: int) -> int:
+            """Where a binary search for the first leaf of this sign, or of a higher one, ends."""
             low, high = 0, leaves - 1
             while low < high:
                 middle = (low + high) // 2
-                low, high = (low, middle) if test(middle + 1) else (middle + 1, high)
+                there = surely(np.array([middle + 1]))[0] if every is None else every[middle]
+                low, high = (low, middle) if there >= sign else (middle + 1, high)
             return low
 
-        return Estimate(
-            self._descend(share), least(lambda leaf: not beyond(leaf, -1)), least(lambda leaf: beyond(leaf, 1))
-        )
+        return Estimate(self._descend(share), least(0), least(1))
 
     def _descend(self, share: float) -> int:
         """The leaf at a share of the total, children below 0 taken for 0."""
