@@ -167,9 +167,14 @@ def test_an_array_of_more_cells_is_refused(made, size, tmp_path) -> None:
     """The noise would be too little for it: nothing is charged, nothing is written."""
     mechanism = made(Sensitivity(3, 2, cells=5, adjacency="substitution"))
     values = np.zeros(size, np.int64 if mechanism.INTEGERS else float)
+    free = made(Sensitivity(3, 2, adjacency="substitution"))
+    assert free.release(values).shape == (size,)  # what it has prepared for its law serves the other's, too
     out, ledger = values + 7, dpfast.Ledger(tmp_path / "budget.db", rho=100, adjacency="substitution", create=True)
     with pytest.raises(ParameterError, match="values must have at most the 5 cells of the sensitivity, got"):
         mechanism.release(values, out=out)
+    for turned in (values.reshape(2, -1).T, values[::-1], values.reshape(-1, 2, order="F")):
+        with pytest.raises(ParameterError, match="cells of the sensitivity"):
+            mechanism.release(turned)
     with pytest.raises(ParameterError, match="cells of the sensitivity"):
         ledger.release(mechanism, values)
     assert (out == 7).all()

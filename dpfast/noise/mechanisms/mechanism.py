@@ -384,14 +384,13 @@ class Releasing(Mechanism, Payable):
             and one_thread
             and no_key
             and constant_time is False
-            and self._most_cells is None
             and type(values) is np.ndarray
             and (values.base is None or origin_of(values.base) is None)
             and (out is None or (type(out) is np.ndarray and out.base is None) or origin_of(out) is None)
         ):
             if values.dtype is LONG_LONG:
                 values = values.view(INT64)
-            found = _native.small(_native.refuse, self._small, values, out)
+            found = _native.small(_native.refuse, self._few, values, out)
             if found is None and values.size < SMALL and not values.flags.c_contiguous:
                 found = self._few_turned(values, out)
             if found is not None:
@@ -418,6 +417,11 @@ class Releasing(Mechanism, Payable):
             return ()
         jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]
         return tuple(each for job in jobs for each in prepare_small(job, self._constant_work_plan))
+
+    @lockfree_property
+    def _few(self) -> tuple[object, ...]:
+        """The same, if cells need not be counted: mechanisms of other cells share the rest."""
+        return self._small if self._most_cells is None else ()
 
     def _in_kernels(self, dtype: npt.DTypeLike | None, lower: Any, upper: Any) -> tuple[np.dtype[Any], _native.Pair]:
         """The type of values and results, and what C needs to add noise to few of them and to many.
@@ -449,7 +453,7 @@ class Releasing(Mechanism, Payable):
         if type(made) is not np.ndarray:
             return None
         turned = memory_order(values, made)
-        if turned[0] is values or _native.small(_native.refuse, self._small, *turned) is None:
+        if turned[0] is values or _native.small(_native.refuse, self._few, *turned) is None:
             return None
         return made
 
