@@ -31,6 +31,7 @@ TABLES = (
     "kernels",
     "files",
     "parquet",
+    "planes",
 )
 ADAPTERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "adapters").glob("[!_]*.py")))
 

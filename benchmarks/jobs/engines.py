@@ -30,8 +30,17 @@ from jobs import timed, tree
 
 CAPS = {"max_partitions": 4, "max_per_partition": 2}
 SHARD = 2_500_000  # rows that are bounded together
-# What a verb gets: rows of a folder; what bounded_counts, and what release gets beside them.
-Open = tuple[Any, Callable[[Path], Any], Callable[[int], dict[str, Any]], dict[str, Any]]
+
+
+class Open(NamedTuple):
+    """An engine that is ready: its verbs, and what they get."""
+
+    verbs: Any
+    rows: Callable[[Path], Any]  # those of a folder
+    counting: Callable[[int], dict[str, Any]]  # what bounded_counts gets of so many rows beside them
+    releasing: dict[str, Any]  # what release gets beside the counts
+    load: Callable[[Path], object] = lambda _: None  # before the clock starts, for a server that holds its rows
+
 
 COLD = """
 import pathlib, pickle, sys, time
@@ -48,12 +57,16 @@ def shards(rows: int) -> int:
     return max(2 * usable_threads(), -(-rows // SHARD))
 
 
+def by_shards(rows: int) -> dict[str, Any]:
+    return {"shards": shards(rows)}
+
+
 @contextmanager
 def one_process(_: Path) -> Iterator[Open]:
     def files(folder: Path) -> list[Any]:
         return list(ds.dataset(folder, format="parquet").get_fragments())  # one at a time in memory
 
-    yield jobs, files, lambda rows: {"engine": jobs.OneProcess(-(-rows // SHARD))}, {}
+    yield Open(jobs, files, lambda rows: {"engine": jobs.OneProcess(-(-rows // SHARD))}, {})
 
 
 @contextmanager
@@ -65,7 +78,7 @@ def dask(_: Path) -> Iterator[Open]:
         distributed.LocalCluster(n_workers=usable_threads(), threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        yield dp, str, lambda rows: {"client": client, "shards": shards(rows)}, {"client": client}
+        yield Open(dp, str, lambda rows: {"client": client, "shards": shards(rows)}, {"client": client})
 
 
 @contextmanager
@@ -86,12 +99,7 @@ def spark(scratch: Path) -> Iterator[Open]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     try:
-        yield (
-            dp,
-            lambda folder: session.read.parquet(str(folder)),
-            lambda rows: {"shards": shards(rows)},
-            {"session": session},
-        )
+        yield Open(dp, lambda folder: session.read.parquet(str(folder)), by_shards, {"session": session})
     finally:
         session.stop()
 
@@ -100,20 +108,46 @@ def spark(scratch: Path) -> Iterator[Open]:
 def duckdb(_: Path) -> Iterator[Open]:
     dp = import_module("dpfast.engines.duckdb")
     library = import_module("duckdb")
-    yield dp, lambda folder: library.read_parquet(f"{folder}/*.parquet"), lambda rows: {"shards": shards(rows)}, {}
+    yield Open(dp, lambda folder: library.read_parquet(f"{folder}/*.parquet"), by_shards, {})
 
 
 @contextmanager
 def polars(_: Path) -> Iterator[Open]:
     dp = import_module("dpfast.engines.polars")
     library = import_module("polars")
-    yield dp, lambda folder: library.scan_parquet(f"{folder}/*.parquet"), lambda rows: {"shards": shards(rows)}, {}
+    yield Open(dp, lambda folder: library.scan_parquet(f"{folder}/*.parquet"), by_shards, {})
+
+
+def servers() -> Any:
+    """How tests start a server of PostgreSQL."""
+    sys.path.append(str(Path(__file__).parents[2] / "tests"))
+    return import_module("on_postgres")
+
+
+@contextmanager
+def postgres(_: Path) -> Iterator[Open]:
+    """A server of its own below this process, whose time and memory count."""
+    dp, on_postgres, tables = import_module("dpfast.engines.postgres"), servers(), dict[Path, str]()
+    with on_postgres.server(on_postgres.programs()) as server, server.connect() as connection:
+
+        def load(folder: Path) -> None:
+            if folder not in tables:
+                tables[folder], *more = (
+                    server.table(connection, pq.read_table(f)) for f in sorted(folder.glob("*.parquet"))
+                )
+                for each in more:
+                    connection.execute(f"INSERT INTO {tables[folder]} TABLE {each}")
+                    connection.execute(f"DROP TABLE {each}")
+                connection.execute(f"VACUUM ANALYZE {tables[folder]}")
+
+        yield Open(dp, lambda folder: dp.Rows(connection, f"TABLE {tables[folder]}"), by_shards, {}, load)
 
 
 class Engine(NamedTuple):
     open: Callable[[Path], AbstractContextManager[Open]]
     verbs: str  # the module that has them
     distribution: str
+    needs: Callable[[], str] = str  # what else is not there, in words
 
     def missing(self) -> str:
         """Why it cannot run here, or nothing."""
@@ -121,7 +155,7 @@ class Engine(NamedTuple):
             verbs = import_module(self.verbs)
         except ImportError as error:
             return str(error)
-        return "" if hasattr(verbs, "bounded_counts") else f"{self.verbs} has no bounded_counts"
+        return self.needs() if hasattr(verbs, "bounded_counts") else f"{self.verbs} has no bounded_counts"
 
 
 ENGINES = {
@@ -130,6 +164,9 @@ ENGINES = {
     "Polars": Engine(polars, "dpfast.engines.polars", "polars"),
     "Dask": Engine(dask, "dpfast.engines.dask", "distributed"),
     "Spark": Engine(spark, "dpfast.engines.spark", "pyspark"),
+    "PostgreSQL": Engine(
+        postgres, "dpfast.engines.postgres", "psycopg", lambda: "" if servers().programs() else "there is no server"
+    ),
 }
 
 
@@ -139,20 +176,33 @@ def counted(folder: Path) -> int:
 
 def job(opened: Open, folder: Path, home: Path, name: str, keys: int) -> dict[str, Any]:
     """Rows to noisy Parquet files, charged and sealed; what that took."""
-    dp, rows_of, counting, releasing = opened
-    rows, notes, stage = counted(folder), home / f"{name} notes", home / f"{name} stage"
+    dp, rows, notes, stage = opened.verbs, counted(folder), home / f"{name} notes", home / f"{name} stage"
     key, ledger = dpfast.KeyFile(home / "a.key").derive(name), dpfast.Ledger(home / "budget.db")
 
     def run() -> None:
         counts = dp.bounded_counts(
-            rows_of(folder), unit="user", by="key", domain=range(keys), key=key, stage=stage, **CAPS, **counting(rows)
+            opened.rows(folder),
+            unit="user",
+            by="key",
+            domain=range(keys),
+            key=key,
+            stage=stage,
+            **CAPS,
+            **opened.counting(rows),
         )
         mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=counts.sensitivity)
-        dp.release(counts, mechanism, key=key, ledger=ledger, to=home / f"{name} out", **releasing)
+        dp.release(counts, mechanism, key=key, ledger=ledger, to=home / f"{name} out", **opened.releasing)
 
+    loading = tree.spent(lambda: opened.load(folder))["cpu"]
     with timed.noted(notes):
         took = tree.spent(run)
-    return {**took, "rows": rows, "steps": timed.steps(notes), "stage": sum(f.stat().st_size for f in stage.iterdir())}
+    return {
+        **took,
+        "loading": loading,
+        "rows": rows,
+        "steps": timed.steps(notes),
+        "stage": sum(f.stat().st_size for f in stage.iterdir()),
+    }
 
 
 def cold_block(notes: Path) -> float:
@@ -175,7 +225,8 @@ def main(name: str, scratch: Path, keys: int, rounds: int, cold: Path, warm: Pat
     }
     try:
         with engine.open(scratch) as opened:
-            found["cold"] = {**job(opened, cold, home, "cold", keys), "cpu": tree.cpu()}  # with all that began
+            took = job(opened, cold, home, "cold", keys)
+            found["cold"] = {**took, "cpu": tree.cpu() - took["loading"]}  # with all that began
             for i in range(rounds):
                 found["warm"].append(job(opened, warm, home, f"warm {i}", keys))
                 if i + 1 < rounds:

@@ -10,12 +10,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import dpfast
 from dpfast.engines import jobs
+from dpfast.engines.jobs import verbs
 from dpfast.engines.jobs.tasks import Publish
 
 FIRST = "digest.pickle", "publish.pickle"  # what a cold worker begins with
@@ -95,8 +97,8 @@ def noted(notes: Path) -> Iterator[None]:
         return called
 
     with ExitStack() as stack:
-        for name in ("bounded_counts", "release"):
-            stack.enter_context(mock.patch.object(jobs, name, verb(getattr(jobs, name))))
+        for owner, name in product((jobs, verbs), ("bounded_counts", "release")):  # where adapters find them
+            stack.enter_context(mock.patch.object(owner, name, verb(getattr(owner, name))))
         for owner, name in ((dpfast.ReleaseKey, "seal"), (dpfast.Ledger, "reserve")):
             stack.enter_context(mock.patch.object(owner, name, noting("seal", str(notes), getattr(owner, name))))
         yield

