@@ -126,7 +126,7 @@ SEEN_BY: dict[str, set[str]] = {
     "noise/mechanisms": {"__init__.py", "ledger", "engines/jobs", "evidence", "app/cli", "app/pictures", *_DRAWS},
     "noise/random": {"__init__.py"},
     "noise/release": {"__init__.py", "noise/mechanisms", "ledger", "counts", "engines/jobs", "app/cli", "app/tables"},
-    "noise/release/blocks.py": {"noise/mechanisms", "noise/release/seal.py", "counts/records/means.py", "counts/trees/release.py", "engines/jobs", "app/tables"},
+    "noise/release/blocks.py": {"noise/mechanisms", "noise/release/seal.py", "counts/records/payment.py", "engines/jobs", "app/tables"},
     "noise/release/digits.py": {"noise/mechanisms/selection.py", "evidence/selftest/reference"},
     "noise/release/engine.py": {"noise/mechanisms", "noise/release/blocks.py", "engines/jobs", "app/cli/privatize.py", *_TELLS},
     "noise/release/fixed_key.py": {"testing.py"},

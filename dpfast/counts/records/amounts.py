@@ -35,6 +35,11 @@ class Grid(NamedTuple):
         return Fraction(2) ** (self.exponent or 0)
 
     @property
+    def exact(self) -> tuple[Fraction, Fraction]:
+        """The bounds themselves."""
+        return self.lower * self.granularity, self.upper * self.granularity
+
+    @property
     def most(self) -> int:
         """The most that a value, or a sum, changes: its largest magnitude."""
         return max(abs(self.lower), abs(self.upper))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ from dpfast.noise.mechanisms.described import Payable
 from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.noise.release.arrays import INT64_ENDS
-from dpfast.noise.release.blocks import BLOCK
 from dpfast.noise.release.counts import BoundedCounts
 from dpfast.noise.release.key import release_key, sealing
 from dpfast.privacy import parameters
@@ -39,9 +38,6 @@ from dpfast.privacy.guarantee import Guarantee, searching, warn_if_weak
 from dpfast.privacy.parameters import Real, given
 from dpfast.privacy.record import unwritten, written
 from dpfast.privacy.sensitivity import Sensitivity
-
-if TYPE_CHECKING:
-    from dpfast.noise.release.key import ReleaseKey
 
 Reals = npt.NDArray[np.float64]
 CountNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
@@ -107,7 +103,8 @@ class NoisyMeans:
         >>> ages.mean(epsilon=1).middle
         Fraction(60, 1)
         """
-        return (self._noise.ends.lower + self._noise.ends.upper) * self.granularity
+        low, high = self._noise.ends.exact
+        return (low + high) / 2
 
     @property
     def value(self) -> Reals:
@@ -159,17 +156,16 @@ class NoisyMeans:
 
     @property
     def _bounds(self) -> tuple[float, float]:
-        ends = self._noise.ends
-        return float(ends.lower * ends.granularity), float(ends.upper * ends.granularity)
+        low, high = map(float, self._noise.ends.exact)
+        return low, high
 
     @property
     def _outside(self) -> tuple[float, float]:
         """The nearest doubles that have the bounds of a value between them."""
-        ends, (least, most) = self._noise.ends, self._bounds
-        low, high = ends.lower * ends.granularity, ends.upper * ends.granularity
+        (low, high), (least, most) = self._noise.ends.exact, self._bounds
         return (
-            least if Fraction(least) <= low else math.nextafter(least, -math.inf),
-            most if Fraction(most) >= high else math.nextafter(most, math.inf),
+            least if least <= low else math.nextafter(least, -math.inf),
+            most if most >= high else math.nextafter(most, math.inf),
         )
 
     def _put(self, sums: npt.NDArray[Any], rows: npt.NDArray[Any]) -> Reals:
@@ -271,24 +267,8 @@ def means_of(
         sums, counts = payment.release(noise, values, threads=threads)
     else:
         key = release_key(sealing(payment.key, values[0]))
-        sums, counts = _sealed(noise, dict(zip(noise.columns, map(np.array, values), strict=True)), key, payment)
+        payment.expect(key, noise.columns)
+        copies = dict(zip(noise.columns, map(np.array, values), strict=True))
+        payment.noise(key, noise.columns, copies, shape=values[0].shape)
+        sums, counts = copies.values()
     return NoisyMeans(keys, sums, counts, noise)
-
-
-def _sealed(
-    noise: MeanNoise, values: dict[str, npt.NDArray[np.int64]], key: ReleaseKey, payment: Payment
-) -> list[npt.NDArray[np.int64]]:
-    """The noisy columns: one seal, and one reservation."""
-    columns = noise.columns
-    if payment.ledger is not None:
-        payment.ledger.expect(key, columns, resume=payment.resume)
-    size = values["sum"].size
-    blocks = [
-        (name, j, values[name][at : at + BLOCK]) for name in columns for j, at in enumerate(range(0, size, BLOCK))
-    ]
-    digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
-    seal = key.seal(columns, [digesters[name](j, block) for name, j, block in blocks], shape=(size,))
-    sealed, noisy = payment.sealed(seal), {name: np.empty(size, np.int64) for name in columns}
-    for name, j, block in blocks:
-        noisy[name][j * BLOCK : j * BLOCK + block.size] = sealed.release(j, block, column=name)
-    return [*noisy.values()]

@@ -6,9 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast.errors import DTypeError, ParameterError
+from dpfast.noise.release.blocks import BLOCK
 from dpfast.privacy.parameters import flag, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+
     from dpfast.ledger import Ledger
     from dpfast.noise.release.key import ReleaseKey
     from dpfast.noise.release.seal import Seal, Sealed
@@ -46,6 +52,26 @@ class Payment(NamedTuple):
         if self.ledger is None:
             return noise.release(values, **options)
         return self.ledger.release(noise, values, label=self.label, **options)
+
+    def expect(self, key: ReleaseKey, columns: Any) -> None:
+        """Refuse what `noise` would, whatever the values are: before they take long."""
+        if self.ledger is not None:
+            self.ledger.expect(key, columns, resume=self.resume)
+
+    def noise(self, key: ReleaseKey, columns: Any, values: Mapping[str, npt.NDArray[np.int64]], **about: Any) -> None:
+        """Noise on private copies, in their place: one seal and one reservation for all columns.
+
+        columns: the mechanisms of those that get noise, by name. about: of the seal.
+        """
+        blocks = [
+            (name, j, values[name][at : at + BLOCK])
+            for name in columns
+            for j, at in enumerate(range(0, values[name].size, BLOCK))
+        ]
+        digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
+        sealed = self.sealed(key.seal(columns, [digesters[name](j, block) for name, j, block in blocks], **about))
+        for name, j, block in blocks:
+            block[:] = sealed.release(j, block, column=name)  # into itself it would refuse: no retry could read it
 
     def sealed(self, seal: Seal) -> Sealed:
         """What draws a seal, once it is reserved."""

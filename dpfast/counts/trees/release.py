@@ -15,7 +15,6 @@ from dpfast.counts.trees.noisy_tree import NoisyTree
 from dpfast.counts.trees.shape import BRANCHING, named, regular
 from dpfast.errors import ParameterError, WeakGuaranteeWarning, caller
 from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpfast.noise.release.blocks import BLOCK
 from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.key import release_key, sealing
 from dpfast.privacy.parameters import Real, flag, unseeded, whole
@@ -134,23 +133,12 @@ def noised(noise: TreeNoise, leaves: CountArray, payment: Payment, threads: int 
 def _sealed(noise: TreeNoise, counts: CountArray, key: ReleaseKey, payment: Payment) -> npt.NDArray[np.int64]:
     """The noisy counts of all nodes: a column for each level, one reservation for all."""
     columns, shape = noise.columns, noise.shape
-    if payment.ledger is not None:
-        payment.ledger.expect(key, columns, resume=payment.resume)
+    payment.expect(key, columns)
     nodes = noise.true(counts)
     with wiped_on_errors(nodes):
         levels = {f"level {i}": shape.level(nodes, i) for i in range(len(shape.sizes))}
-        blocks = [
-            (name, j, level[at : at + BLOCK])
-            for name, level in levels.items()
-            if name in columns
-            for j, at in enumerate(range(0, level.size, BLOCK))
-        ]
-        digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
-        digests = [digesters[name](j, block) for name, j, block in blocks]
         sizes = tuple(levels[name].size for name in columns)
-        sealed = payment.sealed(key.seal(columns, digests, shape=sizes, source=shape.digest))
+        payment.noise(key, columns, levels, shape=sizes, source=shape.digest)
         for name in levels.keys() - columns.keys():
             levels[name].fill(0)
-        for name, j, block in blocks:
-            block[:] = sealed.release(j, block, column=name)  # into itself it would refuse: no retry could read it
     return nodes
