@@ -337,7 +337,7 @@ def test_missing_names_are_to_be_filled() -> None:
     ids=lambda keys: f"{type(keys).__name__} {getattr(keys, 'type', getattr(keys, 'dtype', ''))}",
 )
 def test_what_has_no_cast_is_refused_in_our_words(keys) -> None:
-    """Neither pandas nor Arrow can find the distinct ones of these, and each says so in its own way."""
+    """Neither pandas nor Arrow finds their distinct ones, and each says so in its own way."""
     with pytest.raises(DTypeError, match="^keys must .* integers or strings, all of one kind and none missing"):
         dpfast.bounded_histogram(keys, [1, 2], domain=["a"], max_contributions=1)
 

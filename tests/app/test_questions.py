@@ -101,7 +101,7 @@ def said(words: str, *wanted: str) -> Iterator[str]:
 
 
 def as_of_duckdb(names: dict[str, Any]) -> Iterator[str]:
-    """How an output differs from that of DuckDB's engine of the same file, under the same key and ledger."""
+    """How an output differs from DuckDB's, from the same file under the same key and ledger."""
     from dpfast.engines import duckdb as dp
 
     flights = duckdb.sql("SELECT tailnum, carrier FROM read_csv('flights.csv') WHERE tailnum IS NOT NULL")
@@ -274,7 +274,7 @@ ELSEWHERE = {  # what is asked, too, and answered where these words of a section
 
 
 def test_all_that_was_asked_has_its_place() -> None:
-    """Twenty-four questions: a section each, or words in one that lead to the page with the answer."""
+    """Twenty-four questions: a section each, or words in one that lead to the answer."""
     parts = {part.partition("\n")[0]: part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)}
     for section, words in ELSEWHERE.values():
         assert words in parts[section].replace("\n", " ")

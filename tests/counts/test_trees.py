@@ -645,7 +645,7 @@ def test_a_quantile_is_one_however_its_sums_are_found(monkeypatch) -> None:
             for share in (0.01, 0.5, 0.75, 0.99):
                 both = []
                 for most in (leaves, 0):
-                    monkeypatch.setattr(noisy_tree, "AT_ONCE", most)
+                    monkeypatch.setattr(noisy_tree, "FEW_LEAVES", most)
                     both.append(found.quantile(share, 0.9))
                 assert both[0] == both[1]
 

@@ -573,7 +573,7 @@ def test_an_output_becomes_a_table_whole_and_once(noisy, server, connection) -> 
     "other", ["RENAME n TO m", "ALTER n TYPE numeric", "ADD m bigint", "DROP n", "DROP n, ADD n bigint"]
 )
 def test_a_table_of_other_columns_is_refused(noisy, connection, other) -> None:
-    """Equal numbers under other names are another table; a column of the output's own type is none."""
+    """Equal numbers under other names are another table."""
     to, _ = noisy
     connection.execute("DROP TABLE IF EXISTS held")
     postgres.load(to, connection, "held")

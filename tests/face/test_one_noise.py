@@ -884,6 +884,8 @@ WALKED = {
     "counts/records/bounded_histogram.py named": "names terms, and gives no noise",
     "counts/records/partitions.py thresholded": "thresholded",
     "counts/records/payment.py of": "says who pays, and gives no noise",
+    "counts/records/payment.py expect": "looks, and gives no noise",
+    "counts/records/payment.py noise": "tree",
     "ledger/head.py seen": "looks, and gives no noise",
     "noise/release/seal.py without_ledger": "blocks: digester",
     "noise/release/seal.py reserve_here": "blocks: digester",

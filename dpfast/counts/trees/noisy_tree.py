@@ -20,7 +20,7 @@ from dpfast.privacy.parameters import Real, probability, shown, whole
 Reals = npt.NDArray[np.float64]
 MOST_WHOLE = 2**48  # up to which doubles round a family's sum by far less than 1
 LEAST = 2.0**-200  # for a smaller variance, which has no inverse in doubles
-AT_ONCE = 512  # leaves, at most, whose sums one call finds sooner than a search, in a call for each step
+FEW_LEAVES = 512  # up to here one call for all sums is sooner than a call for each step of a search
 RAREST = 1e-300  # doubt below this is next to no double
 
 
@@ -211,13 +211,13 @@ class NoisyTree:
         total, variance = self._total
 
         def surely(upto: Places) -> npt.NDArray[np.float64]:
-            """The sign of the sum of the leaves before, less share * total; 0 where it is not sure."""
+            """The sign of the sum of the leaves before, less share * total; 0 if not sure."""
             below = self._ranges(np.zeros_like(upto), upto)
             square = below.variances - 2 * share * below.with_total + share**2 * variance
             off = below.sums - share * total
             return np.where(np.abs(off) > self._half(np.maximum(square, LEAST), z), np.sign(off), 0)
 
-        every = surely(np.arange(1, leaves)) if leaves <= AT_ONCE else None
+        every = surely(np.arange(1, leaves)) if leaves <= FEW_LEAVES else None
 
         def least(sign: int) -> int:
             """Where a binary search for the first leaf of this sign, or of a higher one, ends."""

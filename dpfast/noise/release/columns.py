@@ -65,10 +65,10 @@ def _cast(name: str, values: Any, kinds: Iterable[str]) -> str:
     return f": {found[-1]}{makes.get(found[-1][:2], '')}" if found else ""
 
 
-def _of_others(name: str, values: Any, dtype: Any) -> DTypeError:
-    """That a column holds what no names are. dtype: what NumPy makes of it when it is empty."""
+def _no_names(name: str, values: Any, dtype: Any) -> DTypeError:
+    """The error for a column that holds no names. dtype: NumPy's for the empty column."""
     own = getattr(values, "dtype", dtype)
-    dtype = own if hasattr(own, "pyarrow_dtype") else dtype  # of Arrow in pandas, where an empty array is of floats
+    dtype = own if hasattr(own, "pyarrow_dtype") else dtype  # Arrow in pandas: an empty one may be floats
     cast = _cast(name, values, [dtype.type.__name__]) or ": write others as one of these first"
     return DTypeError(f"{name} must hold {RULE}, not {dtype}{cast}")
 
@@ -130,7 +130,7 @@ def column(name: str, values: Any) -> Column:
             raise DTypeError(f"{name} must hold {RULE}{_cast(name, values, [MISSING])}")
         return Column(array.astype(array.dtype.newbyteorder("="), copy=False), None)
     if kind.dtype.kind not in "OUT":
-        raise _of_others(name, values, kind.dtype)
+        raise _no_names(name, values, kind.dtype)
     return _coded(name, values) or _objects(name, values)
 
 
