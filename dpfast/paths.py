@@ -29,7 +29,6 @@ MOST_LINKS = 40  # on one path, as Linux has it
 ACCESS_LIST = "system.posix_acl_access"  # the attribute that Linux keeps it in
 CHUNK = 1 << 20  # bytes that are compared at a time
 PART = "standard output has a part of OUT, or all of it"
-PART = "standard output has a part of OUT, or all of it"
 
 
 Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]

@@ -151,7 +151,7 @@ def test_a_changed_answer_is_found(isa: int) -> None:
 
 
 def test_a_law_is_asked_for_its_own_answers() -> None:
-    """Whatever stands between them: another law's may be wrong, but none of its own, first or last."""
+    """Another law's may be wrong, but none of its own, be it the first or the last of them."""
     scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
     laws = {answer.plan.law for answer in ROWS}
     assert sum(1 << law for law in laws) == lib.DPF_LAWS
