@@ -107,7 +107,7 @@ def test_sums_saturate_in_any_order() -> None:
         assert abs(int(found.noisy[1][0]) - total) < 200
 
 
-CONTRIBUTED = list(itertools.product((1, 2, 3), (1, 2), (None, 1, 2, 3), ("add-remove", "substitution"), (False, True)))
+CONTRIBUTED = list(itertools.product((1, 2, 3), (1, 2), (None, 1, 2, 3)))
 
 
 def contributions(l0: int, linf: int, l1: int | None, signed: bool, leaves: int) -> Iterator[np.ndarray]:
@@ -124,9 +124,15 @@ SMALL = {"two and one": named(3, [[0, 0, 1]]), "three and one": named(4, [[0, 0,
 
 
 @pytest.mark.parametrize("shape", SMALL.values(), ids=SMALL)
-@pytest.mark.parametrize(("l0", "linf", "l1", "adjacency", "signed"), CONTRIBUTED)
-def test_no_level_moves_more_than_stated(shape, l0, linf, l1, adjacency, signed) -> None:
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+def test_no_level_moves_more_than_stated(shape, adjacency, signed) -> None:
     """Every contribution of one unit, every replacement. Add-remove reaches each figure."""
+    for l0, linf, l1 in CONTRIBUTED:
+        moves_as_stated(shape, l0, linf, l1, adjacency, signed)
+
+
+def moves_as_stated(shape: Shape, l0: int, linf: int, l1: int | None, adjacency: str, signed: bool) -> None:
     stated = Sensitivity(l0, linf, l1=l1, adjacency=adjacency, signed=signed)
     under, vs = members(shape), list(contributions(l0, linf, l1, signed, shape.leaves))
     for level, size in enumerate(shape.sizes):
@@ -140,9 +146,9 @@ def test_no_level_moves_more_than_stated(shape, l0, linf, l1, adjacency, signed)
             "l2_squared": (moves**2).sum(1).max(),
         }
         for name, found in figures.items():
-            assert found <= getattr(of, name), (name, level)
+            assert found <= getattr(of, name), (stated, name, level)
             if adjacency == "add-remove" and l0 <= shape.leaves and (l1 is None or l1 >= l0):
-                assert found == getattr(of, name), (name, level)
+                assert found == getattr(of, name), (stated, name, level)
 
 
 WORLDS = list(itertools.product(range(3), repeat=2))  # which key each of a person's rows has: two people, four rows

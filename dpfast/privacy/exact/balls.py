@@ -66,31 +66,24 @@ def _flint() -> Any:
 
 def ball(value: Fraction | float) -> Ball:
     """The value itself; a double may be infinite, or nan."""
-    from flint import arb, fmpq
-
+    flint = _flint()
     if isinstance(value, float):
-        return arb(value)
-    return arb(fmpq(value.numerator, value.denominator))
+        return flint.arb(value)
+    return flint.arb(flint.fmpq(value.numerator, value.denominator))
 
 
 def dyadic(prefix: int, bits: int) -> Ball:
     """The number prefix / 2^bits, unrounded."""
-    from flint import arb
-
-    return arb((prefix, -bits))
+    return _flint().arb((prefix, -bits))
 
 
 def pi() -> Ball:
-    from flint import arb
-
-    return arb.pi()
+    return _flint().arb.pi()
 
 
 def within(bound: Ball) -> Ball:
     """The ball of all reals up to a bound in magnitude."""
-    from flint import arb
-
-    return arb(0, bound)
+    return _flint().arb(0, bound)
 
 
 def erfc(x: Ball) -> Ball:
@@ -142,15 +135,11 @@ def rounded_up(value: Callable[[], Ball], *, precision: int = 128, accuracy: int
 
 def _top(value: Ball) -> float:
     """The least double not below a ball around a value >= 0."""
-    from flint import arb
-
-    top, tiny = value.upper(), math.ulp(0.0)
-    if not top.is_finite() or top > arb(2) ** 1024:
+    top = value.upper()
+    if not top.is_finite():
         return math.inf
-    if top <= arb(tiny):
-        return tiny if top > 0 else 0.0
-    mantissa, exponent = (int(part) for part in top.man_exp())
-    return double_above(Fraction(mantissa) * Fraction(2) ** exponent)
+    near = max(0.0, float(top))  # the nearest, for the upper end has no radius
+    return near if _flint().arb(near) >= top else math.nextafter(near, math.inf)
 
 
 def double_above(exact: Fraction) -> float:
