@@ -25,7 +25,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
-gc.set_threshold(10_000)  # not 700: what tests make by the thousand is hardly ever garbage
+gc.set_threshold(100_000)  # not 700: what tests make by the thousand is hardly ever garbage
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # where pytest keeps what failed
 _scratch = tempfile.TemporaryDirectory(prefix="dpfast-tests-")  # all else is gone when the process ends
 os.environ["TMPDIR"] = tempfile.tempdir = _scratch.name

@@ -80,10 +80,12 @@ def flip_law(scores: World, base: Fraction = HALF) -> list[Fraction]:
     return found
 
 
+@cache
 def geometric_law(scores: World, q: Fraction = HALF, reach: int = 100) -> list[Fraction]:
     """The largest score with noise P(X = k) = (1 - q) q^k, ties to the lower index."""
     found = [Fraction(0)] * len(scores)
 
+    @cache
     def under(k: int) -> Fraction:  # P(X < k)
         return 1 - q**k if k > 0 else Fraction(0)
 

@@ -78,7 +78,7 @@ def modules(root: Path) -> dict[str, tuple[Import, ...]]:
     return {path.relative_to(home).as_posix(): read(path.read_text("utf-8")) for path in sorted(home.rglob("*.py"))}
 
 
-def target(name: str, paths: set[str] | dict[str, tuple[Import, ...]]) -> str | None:
+def target(name: str, paths: frozenset[str] | dict[str, tuple[Import, ...]]) -> str | None:
     """The file of the package that an import of a name reads; None if it is of another package."""
     package, *parts = name.split(".")
     if package != "dpfast":

@@ -38,20 +38,12 @@ from command import (
     run,
     run_each,
 )
-from fresh import COMMANDS, Warm
+from fresh import Warm
 
 import dpfast
 from dpfast.app.cli import commands, main
 from dpfast.app.cli.options import MECHANISMS
 from dpfast.app.tables import array_file, arrow_file
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    processes = Warm(COMMANDS)
-    yield processes
-    processes.close()
-
 
 # privatize
 

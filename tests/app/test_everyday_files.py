@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fresh import COMMANDS, Warm
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -471,13 +469,6 @@ PIPED = """
     from dpfast.app.cli import main
     sys.exit(main(sys.argv[1:]))
 """
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    processes = Warm(COMMANDS)
-    yield processes
-    processes.close()
 
 
 @pytest.mark.slow

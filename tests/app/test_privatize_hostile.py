@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fresh import COMMANDS, Warm
+from fresh import Warm
 from table_files import store
 
 import dpfast
@@ -174,13 +174,6 @@ def test_the_name_of_a_file_is_within_one_line(capsys, name: str) -> None:
 def test_a_list_of_columns_has_an_end(capsys) -> None:
     pq.write_table(pa.table({f"c{i}": [1] for i in range(1000)}), "in.parquet")
     refused(capsys, "no column is named 'n'; there are 'c0', .{,500}", "in.parquet", "out.parquet", *USUAL)
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    processes = Warm(COMMANDS)
-    yield processes
-    processes.close()
 
 
 PROGRAM = "import sys; from dpfast.app.cli import main; sys.exit(main(sys.argv[1:]))"

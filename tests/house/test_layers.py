@@ -228,22 +228,29 @@ def narrowest(path: str, places: Iterable[str]) -> str | None:
 
 def rooms_import_what_they_may(root: Path) -> Iterator[str]:
     every = rooms.modules(root)
+    paths = frozenset(every)
     for path, imports in every.items():
-        if rooms.room(path) not in rooms.ROOMS:
-            yield f"{path}: no such room in docs/design.md"
-            continue
-        own = {Path(path).stem} if rooms.room(path) in {"adapters", "engines"} else set()
-        libraries = own | libraries_of(path)
-        for name in {each.name for each in imports}:
-            to = rooms.target(name, every)
-            if name == "?":
-                if path not in COMPUTED:
-                    yield f"{path}: imports a name that it computes"
-            elif to is None:
-                if name.split(".")[0] not in {*sys.stdlib_module_names, *libraries}:
-                    yield f"{path}: may not import {name}"
-            elif to != path and not (sees(path, to) and is_seen_by(path, to)):
-                yield f"{path}: may not import {name}"
+        yield from may_not_import(path, imports, paths)
+
+
+@cache
+def may_not_import(path: str, imports: tuple[rooms.Import, ...], every: frozenset[str]) -> list[str]:
+    """What one module breaks, among these: asked once for all copies that have it."""
+    if rooms.room(path) not in rooms.ROOMS:
+        return [f"{path}: no such room in docs/design.md"]
+    own = {Path(path).stem} if rooms.room(path) in {"adapters", "engines"} else set()
+    others, found = {*sys.stdlib_module_names, *own, *libraries_of(path)}, []
+    for name in {each.name for each in imports}:
+        to = rooms.target(name, every)
+        if name == "?":
+            if path not in COMPUTED:
+                found.append(f"{path}: imports a name that it computes")
+        elif to is None:
+            if name.split(".")[0] not in others:
+                found.append(f"{path}: may not import {name}")
+        elif to != path and not (sees(path, to) and is_seen_by(path, to)):
+            found.append(f"{path}: may not import {name}")
+    return found
 
 
 @cache

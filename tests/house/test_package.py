@@ -7,7 +7,6 @@ import ast
 import re
 import tomllib
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from places import ROOT
@@ -95,6 +96,7 @@ def helps(command, context) -> Iterator[str]:
         yield from helps(command.get_command(context, name), context)
 
 
+@cache
 def place(name: str) -> list[str]:
     if name == "--help":
         click = pytest.importorskip("click")
