@@ -8,8 +8,10 @@ from mutation.mutant import Mutant
 MUTANTS = [
     Mutant("a discrete Laplace table is sure of every cell", "dpfast/evidence/selftest/reference/discrete_laplace.py", "found.append(ends)",
            "found.append((0, ends[1] - 1))", "test_exact.py -k tables_are"),
-    Mutant("delta is rounded down", "dpfast/privacy/exact/balls.py", "return near if near >= exact else math.nextafter(near, math.inf)",
-           "return near", "test_gaussian_privacy.py -k convolution_rounded_up"),
+    Mutant("delta is rounded down", "dpfast/privacy/exact/balls.py", "return near if _flint().arb(near) >= top else math.nextafter(near, math.inf)",
+           "return near", "test_gaussian_privacy.py -k 'least_double_above or convolution_rounded_up'"),
+    Mutant("a fraction is rounded down", "dpfast/privacy/exact/balls.py", "return near if near >= exact else math.nextafter(near, math.inf)",
+           "return near", "test_gaussian_privacy.py -k least_double_above"),
     Mutant("a coin's U next below its threshold lies", "dpfast/privacy/exact/response.py", "return 0 if u > self.keep else -1", "return 0 if u >= self.keep else -1",
            "test_randomized_response.py -k coins_meet"),
     Mutant("candidates whose noise may be equal are told apart", "dpfast/privacy/exact/winner.py", "            floor = min(floor, lows[i])\n", "",

@@ -20,7 +20,7 @@ from dpfast import DiscreteGaussian, Gaussian
 from dpfast.engines import jobs
 from dpfast.errors import ParameterError
 from dpfast.privacy import gaussian
-from dpfast.privacy.exact import rounded_up
+from dpfast.privacy.exact import double_above, rounded_up
 from dpfast.privacy.gaussian import (
     MU_DIGITS,
     calibrate,
@@ -115,11 +115,12 @@ def by_arrays(epsilon: float, shifts: tuple[int, ...], sigma: float) -> float:
 @given(st.integers(0, 2**200), st.integers(-1300, 1100))
 @settings(max_examples=300, deadline=None)
 def test_up_is_the_least_double_above(mantissa, exponent) -> None:
-    """An exact ball's ends, compared as fractions; infinite beyond all doubles."""
+    """A fraction's, and an exact ball's, compared as fractions; infinite beyond all doubles."""
     from flint import arb
 
-    found = rounded_up(lambda: arb(mantissa) * arb(2) ** exponent, precision=300)
     exact = Fraction(mantissa) * Fraction(2) ** exponent
+    found = double_above(exact)
+    assert rounded_up(lambda: arb(mantissa) * arb(2) ** exponent, precision=300) == found
     if exact > Fraction(math.nextafter(math.inf, 0)):
         assert found == math.inf
         return

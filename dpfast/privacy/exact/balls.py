@@ -67,23 +67,26 @@ def _flint() -> Any:
 def ball(value: Fraction | float) -> Ball:
     """The value itself; a double may be infinite, or nan."""
     flint = _flint()
-    if isinstance(value, float):
-        return flint.arb(value)
-    return flint.arb(flint.fmpq(value.numerator, value.denominator))
+    exact = value if isinstance(value, float) else flint.fmpq(value.numerator, value.denominator)
+    found: Ball = flint.arb(exact)
+    return found
 
 
 def dyadic(prefix: int, bits: int) -> Ball:
     """The number prefix / 2^bits, unrounded."""
-    return _flint().arb((prefix, -bits))
+    found: Ball = _flint().arb((prefix, -bits))
+    return found
 
 
 def pi() -> Ball:
-    return _flint().arb.pi()
+    found: Ball = _flint().arb.pi()
+    return found
 
 
 def within(bound: Ball) -> Ball:
     """The ball of all reals up to a bound in magnitude."""
-    return _flint().arb(0, bound)
+    found: Ball = _flint().arb(0, bound)
+    return found
 
 
 def erfc(x: Ball) -> Ball:
