@@ -4,7 +4,7 @@
 # packaging/wheels.sh check            builds all of it twice, elsewhere: are the bytes equal?
 # packaging/wheels.sh try WHEEL [3.11...]  fresh environments of these Pythons (all here)
 # packaging/wheels.sh finish WHEEL...   others' wheels, with a bill of materials, in dist/
-# packaging/wheels.sh emulate WHEEL [TEST...]  an AArch64 wheel under qemu-user
+# packaging/wheels.sh emulate WHEEL [PART...]  an AArch64 wheel under qemu-user
 # What is built is the last commit, never the working tree. Only the package indexes are asked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -147,10 +147,10 @@ passed() { # log of pytest; 0 if there is none
 packages=(python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libc6 libexpat1 zlib1g libssl3 libffi8 libbz2-1.0
     liblzma5 libsqlite3-0 libncursesw6 libtinfo6 libreadline8 libuuid1 libcrypt1 libgcc-s1 libstdc++6)
 
-emulate() { # wheel, tests (those of the C and of the noise if none is named)
-    local wheel site=$scratch/site run=$scratch/python platform base foreign
+emulate() { # wheel, parts (those of tests/deep/aarch64.py if none is named)
+    local wheel site=$scratch/site run=$scratch/python platform base foreign parts
     wheel=$(realpath "$1")
-    shift
+    parts=("${@:2}")
     type -P qemu-aarch64 >/dev/null || die "qemu-aarch64 is missing: install the Debian package qemu-user"
     say "an AArch64 Python"
     mkdir -p "$scratch"/{debs,lists/partial,system}
@@ -176,20 +176,30 @@ emulate() { # wheel, tests (those of the C and of the noise if none is named)
     for compiler in cc gcc; do ln -s "$(type -P aarch64-linux-gnu-gcc)" "$scratch/compilers/$compiler"; done
     export PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1 PATH=$scratch/compilers:$PATH
     tree "$scratch/source"
-    local log=$scratch/log checks again pytest
-    say selftest
-    (cd "$scratch" && "$run" -m dpfast selftest) >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "selftest fails"; }
-    checks=$(grep -oE 'All [0-9]+ checks' "$log" | grep -oE '[0-9]+')
-    say tests
-    [ $# -gt 0 ] || set -- csrc noise
+    local log=$scratch/log part known without left pytest
+    known=$(table 'print(*PARTS)')
+    without=$(table 'print(*options())')
+    [ ${#parts[@]} -gt 0 ] || read -ra parts <<<"$known"
+    read -ra left <<<"$without"
     # qemu-user stops some forks beside threads by an assertion of its own. What fails is tried again, alone.
-    pytest=("$run" -m pytest -q -W ignore -o "cache_dir=$scratch/cache")
+    pytest=("$run" -m pytest -q -W ignore -o "cache_dir=$scratch/cache" "${left[@]}")
     cd "$scratch/source/tests"
-    PYTHONSAFEPATH=1 "${pytest[@]}" -n 2 "$@" >"$log" 2>&1 || {
-        grep -qE '^ERROR:.*(qemu_plugin|cpu_exec)' "$log" && PYTHONSAFEPATH=1 "${pytest[@]}" --lf >"$log.again" 2>&1
-    } || { cat "$log" "$log.again" 2>/dev/null | tail -n 100 >&2; die "tests fail on AArch64"; }
-    again=$(passed "$log.again")
-    printf '{"machine": "%s", "checks": %s, "tests": %s, "again": %s}\n' "$("$run" -c 'import platform; print(platform.machine())')" "$checks" "$(($(passed "$log") + again))" "$again"
+    export PYTHONSAFEPATH=1
+    for part in "${parts[@]}"; do
+        say "$part"
+        : >"$log.again"
+        if [ "$part" = selftest ]; then
+            "$run" -m dpfast selftest >"$log" 2>&1
+        else
+            "${pytest[@]}" -n 2 "$part" >"$log" 2>&1 || {
+                grep -qE '^ERROR:.*(qemu_plugin|cpu_exec)' "$log" && "${pytest[@]}" --lf "$part" >"$log.again" 2>&1
+            }
+        fi || { cat "$log" "$log.again" | tail -n 100 >&2; die "$part fails on AArch64"; }
+        table 'print(told(*sys.argv[1:]))' "$part" "$log" "$log.again"
+    done
+}
+table() { # Python that sees tests/deep/aarch64.py, its arguments
+    PYTHONPATH=$root/tests "$(python 11)" -c "import sys; from deep.aarch64 import *; $1" "${@:2}"
 }
 
 case "${1:-}" in

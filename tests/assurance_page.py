@@ -41,6 +41,14 @@ def _asan(figures: Figures) -> str:
     return f"{found[0]:,} tests under bounds checks, {found[1]:,} under sanitizers, a planted defect caught by both"
 
 
+def _aarch64(figures: Figures) -> str:
+    rooms = {part: found for part, found in figures.items() if part != "selftest"}
+    passed, again = (sum(found[what] for found in rooms.values()) for what in ("passed", "again"))
+    skipped = sum(sum(found["skipped"].values()) for found in rooms.values())
+    checks = f"{figures['selftest']['passed']} checks of the self-test; " if "selftest" in figures else ""
+    return f"{checks}{passed:,} tests of {', '.join(rooms)}, {again} of them at a second try; {skipped} skipped"
+
+
 def _as_windows(figures: Figures) -> str:
     return f"{figures['passed']:,} tests pass; {figures['refused']:,} want a ledger or a key file, {figures['posix']:,} are POSIX"
 
@@ -130,11 +138,7 @@ def _timing(figures: Figures) -> str:
 def _wheels(figures: Figures) -> str:
     archives = figures["archives, equal in two builds"]
     tried = [place["tests"] for place in figures["x86-64"] if place["tests"]]
-    (emulated,) = figures["AArch64 under qemu"]
-    return (
-        f"{len(archives)} archives; {sum(tried):,} tests in {len(tried)} environments of x86-64, {emulated['tests']:,} on "
-        "AArch64"
-    )
+    return f"{len(archives)} archives; {sum(tried):,} tests in {len(tried)} environments of x86-64"
 
 
 # How the figures of a check are said; those of others are listed by their names.
@@ -144,7 +148,7 @@ def _self_check(figures: Figures) -> str:
 
 
 SAID: dict[str, Callable[[Figures], str]] = {
-    "as_windows": _as_windows, "asan": _asan, "audits": _audits, "builds": _builds, "cells": _cells, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
+    "aarch64": _aarch64, "as_windows": _as_windows, "asan": _asan, "audits": _audits, "builds": _builds, "cells": _cells, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
     "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "self_check": _self_check, "spark": _engine, "timing": _timing, "wheels": _wheels,
 }  # fmt: skip
 

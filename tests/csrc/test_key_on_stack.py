@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 import tiers
-from fresh import HOME, python
+from fresh import python
 from laws import BLIND
+from places import ROOT
 from tiers import ISAS
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
@@ -443,7 +444,7 @@ def test_what_registers_held_before_is_not_counted(probe) -> None:
 MARGIN = 512  # bytes, for what the compiler does not count: alignment of frames, and a library's own
 MOST = 16 << 10
 PAGE = 4096
-IMPL = (HOME / "csrc/dpf_impl.h").read_text()
+IMPL = (ROOT / "csrc/dpf_impl.h").read_text()
 CIPHER = re.compile(r"(one_block|blocks|few_blocks|four_blocks|group_meanwhile)\b")  # whose frames hold a key's words
 # Who calls through the table of an instruction set, and which of its functions.
 THROUGH_TABLES = {
@@ -466,7 +467,7 @@ Graph = tuple[dict[str, int], dict[str, set[str]]]  # bytes of stack by function
 
 def graph(folder: Path) -> Graph:
     """The library as this machine's GCC builds it."""
-    built = runpy.run_path(str(HOME / "csrc" / "build_ffi.py"))
+    built = runpy.run_path(str(ROOT / "csrc" / "build_ffi.py"))
     sizes: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
     for name in (*built["SOURCES"], "dpfast.c"):
@@ -477,7 +478,7 @@ def graph(folder: Path) -> Graph:
             "-fPIC",
             "-fcallgraph-info=su",
             "-c",
-            str(HOME / "csrc" / name),
+            str(ROOT / "csrc" / name),
         ]
         subprocess.run(command, check=True, capture_output=True, cwd=folder)
     for file in folder.glob("*.ci"):

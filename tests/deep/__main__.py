@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`.ci/deep NAME` runs a long check whole and keeps its figures; `.ci/deep due` runs what is due.
 
-Without a name it lists what is due; `.ci/deep rooms` says what a change of a room makes due.
+Names of cases after it run these alone. Without a name it lists what is due; `.ci/deep rooms` says
+what a change of a room makes due.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def _run(name: str, chosen: tuple[str, ...]) -> bool:
     if hasattr(check, "cases"):
         now = cases(check, files, ROOT)
         minutes = max(minutes, kept.get("minutes", 0.0)) if chosen else minutes
-        covers = {"cases": now}
+        then = kept.get("cases", {}) if chosen else {}
+        covers = {"cases": {case: now[case] if case in (chosen or now) else then.get(case) for case in now}}
     elif hasattr(check, "RELEASED"):
         covers = {"digest": of_a_release(check, files, ROOT)}
     else:
@@ -87,7 +89,7 @@ def _run(name: str, chosen: tuple[str, ...]) -> bool:
 def alone(name: str, to: str, chosen: tuple[str, ...]) -> None:
     """The check itself; its figures go to a file."""
     try:
-        only = {"only": chosen, "before": record(name)["figures"]} if chosen else {}
+        only = {"only": chosen, "before": record(name).get("figures")} if chosen else {}
         found = module(name).check(cheap=False, **only)
     except pytest.skip.Exception as undecided:
         found = {"undecided": str(undecided)}
@@ -113,8 +115,10 @@ if __name__ == "__main__":
                 show(f"{minutes:5.0f}  {room}")
             if unknown := [one.name for one in due() if one.why == NEVER]:
                 show(f"not counted, for nobody knows yet what they open: {', '.join(unknown)}")
-        case [name] if name in names():
-            decided = run((name, ()))
+        case [name, *chosen] if name in names():
+            if unknown := set(chosen).difference(getattr(module(name), "cases", lambda _: ())(ROOT)):
+                sys.exit(f"{name} has no case {', '.join(unknown)}")
+            decided = run((name, tuple(chosen)))
             listed(due())
             sys.exit(not decided)
         case [flag, name, to, *chosen] if flag == ALONE:

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel for AArch64 under qemu: the whole self-test, and the fast tests of rooms.
+
+packaging/wheels.sh does the work, and reads PARTS and LEFT here. It needs the Debian packages gcc,
+gcc-aarch64-linux-gnu and qemu-user, and root, to lay out an AArch64 Python. A part is a case:
+`.ci/deep aarch64 csrc noise` runs two, as a night allows, and keeps what is known of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from places import ROOT, every_test_file
+
+from deep import record
+from deep.wheels import RELEASED, said
+
+PARTS = ("selftest", "csrc", "noise", "privacy", "ledger", "counts", "app", "engines", "adapters", "evidence", "face")
+# Files and tests that are left out, and why. Whatever else fails is a failure.
+LEFT: dict[str, str] = {}
+
+
+def cases(root: Path) -> dict[str, list[str]]:
+    """A part is due when a wheel is, but for the tests that it runs."""
+    released = [path for path in record.tree(root) if path.startswith(RELEASED)]
+    return {part: released for part in PARTS}
+
+
+def check(*, cheap: bool, only: Sequence[str] = (), before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What became of each part. only: the parts that are run; of the others stands what was found before.
+
+    Raises: AssertionError (something failed, or nothing ran).
+    """
+    if cheap:
+        return _cheap()
+    [built] = [one for one in said("build") if "aarch64" in one["name"]]
+    when = {"commit": record.commit(), "date": datetime.now(UTC).date().isoformat()}
+    ran = {one.pop("part"): one | when for one in said("emulate", str(ROOT / "dist" / built["name"]), *(only or PARTS))}
+    assert set(ran) == set(only or PARTS), "every part that was asked for must run"
+    assert all(one["passed"] for one in ran.values()), f"no test ran: {ran}"
+    found = (before or {}) | ran
+    return {part: found[part] for part in PARTS if part in found}
+
+
+def told(part: str, *logs: str) -> str:
+    """A line of JSON for wheels.sh: a part, by files of what was said first, and by what failed then."""
+    first, again = (Path(log).read_text(encoding="utf-8", errors="replace") for log in logs)
+    passed = [int(n) for said in (first, again) for n in re.findall(r"(\d+) (?:checks )?passed", said)[-1:]]
+    skipped: Counter[str] = Counter()
+    for times, why in re.findall(r"^SKIPPED \[(\d+)\] \S+?(?::\d+)?: (.+)$", first, re.MULTILINE):
+        skipped[why] += int(times)
+    return json.dumps({"part": part, "passed": sum(passed), "again": sum(passed[1:]), "skipped": dict(skipped)})
+
+
+def options() -> list[str]:
+    """What leaves LEFT out, for pytest in the folder of the tests."""
+    return [f"--deselect=tests/{name}" if "::" in name else f"--ignore={name}" for name in LEFT]
+
+
+def _cheap() -> dict[str, Any]:
+    """LEFT names what is there, and what pytest and the self-test say is read."""
+    files = every_test_file()
+    for name in LEFT:
+        file, _, test = name.partition("::")
+        path = files[file.rpartition("/")[2]]
+        assert path == ROOT / "tests" / file, f"there is no {name}"
+        assert not test or f"\ndef {test}(" in path.read_text(encoding="utf-8"), f"there is no {name}"
+    assert all((ROOT / "tests" / part).is_dir() for part in PARTS[1:])
+    skips = "SKIPPED [2] tests/csrc/test_bounds.py:302: no tier\n1 failed, 12 passed, 2 skipped in 3.4s\n"
+    heard = (skips, "1 passed in 0.1s\n"), ("All 20 checks passed. By chance\n", "")
+    with tempfile.TemporaryDirectory() as folder:
+        logs = Path(folder) / "log", Path(folder) / "log.again"
+        found = []
+        for texts in heard:
+            for log, text in zip(logs, texts, strict=True):
+                log.write_text(text)
+            found.append(json.loads(told("csrc", *map(str, logs))))
+    assert found == [
+        {"part": "csrc", "passed": 13, "again": 1, "skipped": {"no tier": 2}},
+        {"part": "csrc", "passed": 20, "again": 0, "skipped": {}},
+    ]
+    return {"parts": len(PARTS), "left out": len(LEFT)}
