@@ -48,6 +48,6 @@ def test_on_windows_clang_cl_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     asked = SimpleNamespace(compiler=compiler, chosen=lambda: building.chosen(asked))
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(SystemExit, match="the C compiler 'clang-cl' cannot be found"):
+    with pytest.raises(SystemExit, match="the C compiler 'clang-cl' .*cannot be found"):
         building.build_extensions(asked)
     assert (compiler.cc, compiler.compile_options) == ("clang-cl", ["/O2"])

@@ -19,7 +19,7 @@ import pytest
 import tiers
 from fresh import python
 from laws import BLIND
-from places import ROOT
+from places import ROOT, TESTS
 from tiers import ISAS
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
@@ -611,7 +611,7 @@ WORK = """
     import dpfast
     from dpfast import _native
     from dpfast.noise.release import engine
-    sys.path.append("tests")
+    sys.path.append(TESTS)
     import tiers
 
     probe, tool = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
@@ -703,7 +703,8 @@ def test_no_word_is_left_by_a_release(probe, known) -> None:
     library, preload = known
     words = masked(KEY).hex()
     for _ in range(2):  # addresses of another process are others: what it leaves again is no chance
-        left = python(WORK.replace("BLIND", repr(BLIND)), probe._name, library, words, *ISAS, LD_PRELOAD=preload)
+        script = WORK.replace("BLIND", repr(BLIND)).replace("TESTS", repr(str(TESTS)))
+        left = python(script, probe._name, library, words, *ISAS, LD_PRELOAD=preload)
         assert left.count("\n") == len(ISAS)
         if not left.strip():
             return

@@ -23,14 +23,22 @@ from deep import record
 from deep.wheels import RELEASED, said
 
 PARTS = ("selftest", "csrc", "noise", "privacy", "ledger", "counts", "app", "engines", "adapters", "evidence", "face")
+PROGRAM = "starts a program that it compiled, which this kernel does not; tests/elsewhere.sh runs it by qemu"
+HEADER = "needs Python.h, which the Python under qemu is without"
 # Files and tests that are left out, and why. Whatever else fails is a failure.
-LEFT: dict[str, str] = {}
+LEFT = {
+    "csrc/test_elsewhere.py::test_without_the_systems_wipe_a_handler_wipes": PROGRAM,
+    "csrc/test_elsewhere.py::test_without_the_handler_a_child_repeats_its_parent": PROGRAM,
+    "csrc/test_elsewhere.py::test_without_memory_for_the_handler_there_is_no_generator": PROGRAM,
+    "csrc/test_headers.py::test_a_header_compiles_alone[capsule.h]": HEADER,
+    "csrc/test_headers.py::test_a_header_compiles_alone[small.h]": HEADER,
+}
 
 
 def cases(root: Path) -> dict[str, list[str]]:
     """A part is due when a wheel is, but for the tests that it runs."""
     released = [path for path in record.tree(root) if path.startswith(RELEASED)]
-    return {part: released for part in PARTS}
+    return dict.fromkeys(PARTS, released)
 
 
 def check(*, cheap: bool, only: Sequence[str] = (), before: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -68,7 +76,7 @@ def _cheap() -> dict[str, Any]:
     """LEFT names what is there, and what pytest and the self-test say is read."""
     files = every_test_file()
     for name in LEFT:
-        file, _, test = name.partition("::")
+        file, _, test = name.partition("[")[0].partition("::")
         path = files[file.rpartition("/")[2]]
         assert path == ROOT / "tests" / file, f"there is no {name}"
         assert not test or f"\ndef {test}(" in path.read_text(encoding="utf-8"), f"there is no {name}"

@@ -10,6 +10,7 @@ import sysconfig
 import venv
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from deep import __main__ as main
@@ -125,6 +126,36 @@ def test_all_that_is_due_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     dirty = " M dpfast/__init__.py"
     with pytest.raises(SystemExit, match="commit these first"):
         main.run(("first", ()))
+
+
+def test_a_case_that_ran_alone_leaves_the_others_due(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those that never ran, and those that ran before something changed."""
+    kept: dict[str, Any] = {}
+    check = SimpleNamespace(cases=lambda _root: {"one": ["read"], "two": ["read"], "three": ["other"]})
+    files = {"read": "1", "other": "1"}
+
+    def ran_alone(command: list[str], *_: object) -> list[str]:
+        Path(command[5]).write_text("{}")
+        return []
+
+    def run(*chosen: str) -> tuple[str, ...]:
+        assert main.run(("parts", chosen))
+        kept.update(json.loads((tmp_path / "parts.json").read_text()))
+        return tuple(case for one in record.due() for case in one.cases)
+
+    for place in (main, record):
+        for name, stand_in in {
+            "git": lambda *_: "", "commit": lambda: "0" * 40, "tree": lambda *_: files, "record": lambda *_: kept,
+            "module": lambda _: check, "names": lambda: ["parts"], "ASSURANCE": tmp_path,
+        }.items():  # fmt: skip
+            monkeypatch.setattr(place, name, stand_in)
+    monkeypatch.setattr(opened, "watch", lambda _: None)
+    monkeypatch.setattr(opened, "opened", ran_alone)
+    assert run("one") == ("two", "three")
+    assert run("three") == ("two",)
+    files["read"] = "2"
+    assert run("two") == ("one",)
+    assert run() == ()
 
 
 def test_a_command_that_fails_opens_nothing(tmp_path: Path) -> None:

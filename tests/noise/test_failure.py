@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import tiers
 from fresh import HOME, python
+from places import TESTS
 from preloaded import GETRANDOM, compiled
 
 from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, RandomizedResponse
@@ -769,7 +770,7 @@ def test_plans_are_made_to_nearest(modes) -> None:
         import numpy as np
         import dpfast
         from dpfast.noise.mechanisms import equals
-        sys.path.append("tests")
+        sys.path.append(sys.argv[2])
         import tiers
         tool = ctypes.CDLL(sys.argv[1])
 
@@ -812,6 +813,7 @@ def test_plans_are_made_to_nearest(modes) -> None:
         print(len(expected), sorted(differing))
         """,
         modes,
+        TESTS,
     )
     assert output == "15 []\n"
 
