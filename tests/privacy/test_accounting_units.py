@@ -307,6 +307,11 @@ def test_ten_cells_cost_what_ten_cells_cost() -> None:
     one, ten = (dpfast.DiscreteLaplace(1, s) for s in (Sensitivity(50, 1, l1=10), Sensitivity(10, 1)))
     assert one.guarantee.rho == ten.guarantee.rho < Fraction("0.05")
     assert one.group(3).rho == ten.group(3).rho
+
+
+def test_ten_cells_and_one_unit_more_cost_more_by_their_losses() -> None:
+    """And less than one unit more in eleven cells."""
+    pytest.importorskip("dp_accounting")
     for kind in (dpfast.DiscreteLaplace, dpfast.Laplace):
         less, own, more = (
             compose(*[kind(Fraction(s.l1, 20), s)] * 20, by="pld", delta=1e-6).epsilon
