@@ -154,6 +154,7 @@ emulate() { # wheel, parts (those of tests/deep/aarch64.py if none is named)
     type -P qemu-aarch64 >/dev/null || die "qemu-aarch64 is missing: install the Debian package qemu-user"
     say "an AArch64 Python"
     mkdir -p "$scratch"/{debs,lists/partial,system}
+    chmod 755 "$scratch" # tests become other users, who load that Python, too
     foreign=(-qq -o APT::Architectures::="$(dpkg --print-architecture)" -o APT::Architectures::=arm64 -o Dir::State::Lists="$scratch/lists" -o APT::Sandbox::User=root)
     apt-get "${foreign[@]}" update >&2
     (cd "$scratch/debs" && apt-get "${foreign[@]}" download "${packages[@]/%/:arm64}" >&2)
