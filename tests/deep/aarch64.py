@@ -38,13 +38,13 @@ LEFT = {
 
 
 def cases(root: Path) -> dict[str, list[str]]:
-    """A part is due when a wheel is, but for the tests that it runs."""
+    """A part is due with a new version, and once what builds the wheel changes."""
     released = [path for path in record.tree(root) if path.startswith(RELEASED)]
     return dict.fromkeys(PARTS, released)
 
 
 def check(*, cheap: bool, only: Sequence[str] = (), before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What became of each part. only: the parts that are run; of the others stands what was found before.
+    """What became of each part. only: the parts that are run; the others keep what they came to.
 
     Raises: AssertionError (something failed, or nothing ran).
     """
@@ -60,9 +60,12 @@ def check(*, cheap: bool, only: Sequence[str] = (), before: dict[str, Any] | Non
 
 
 def told(part: str, *logs: str) -> str:
-    """A line of JSON for wheels.sh: a part, by files of what was said first, and by what failed then."""
+    """A line of JSON for wheels.sh: a part, by what was said first, and when what failed ran again.
+
+    logs: two files.
+    """
     first, again = (Path(log).read_text(encoding="utf-8", errors="replace") for log in logs)
-    passed = [int(n) for said in (first, again) for n in re.findall(r"(\d+) (?:checks )?passed", said)[-1:]]
+    passed = [int(n) for log in (first, again) for n in re.findall(r"(\d+) (?:checks )?passed", log)[-1:]]
     skipped: Counter[str] = Counter()
     for times, why in re.findall(r"^SKIPPED \[(\d+)\] \S+?(?::\d+)?: (.+)$", first, re.MULTILINE):
         skipped[why] += int(times)
