@@ -129,13 +129,16 @@ static double real_value(const dpf_release *how, int64_t i) {
     }
 }
 
-/* Word i of so many bytes, each by a move: a memcpy of a size that is not a constant is a call. */
-#define EACH_SIZE(F) F(1, uint8_t) F(2, uint16_t) F(4, uint32_t) F(8, uint64_t)
+/* Words of any type by their bytes, each by a move: a memcpy of a size that is not a constant is a
+ * call. */
+#define EACH_SIZE(F)     F(1, uint8_t) F(2, uint16_t) F(4, uint32_t) F(8, uint64_t)
+#define ANY(bytes, type) typedef type __attribute__((may_alias)) any_##type;
+EACH_SIZE(ANY)
 
 DPF_INLINE void put_word(void *words, int64_t i, int size, uint64_t word) {
 #define PUT(bytes, type)                                                                                               \
     if (size == bytes)                                                                                                 \
-        ((type *)words)[i] = (type)word;
+        ((any_##type *)words)[i] = (type)word;
     EACH_SIZE(PUT)
 }
 
@@ -144,7 +147,7 @@ static uint64_t digest_of(const void *words, int64_t begin, int64_t end, int siz
     uint64_t digest = 0;
 #define DIGEST(bytes, type)                                                                                            \
     for (int64_t i = begin; i < end && size == bytes; i++)                                                             \
-        digest += digested(i, ((const type *)words)[i]);
+        digest += digested(i, ((const any_##type *)words)[i]);
     EACH_SIZE(DIGEST)
     return digest;
 }

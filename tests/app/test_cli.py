@@ -39,7 +39,7 @@ from command import (
     run,
     run_each,
 )
-from fresh import Warm
+from fresh import Warm, python
 
 import dpfast
 from dpfast.app.cli import commands, main
@@ -277,6 +277,25 @@ def test_a_signal_leaves_no_lock_of_imports_held(warm, name) -> None:
     told = ended.stdout.splitlines()[-1]
     assert (ended.returncode, ended.stderr) == (0, "")
     assert told == (f"SystemExit {code} False" if code else "KeyboardInterrupt  False")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_no_signal_changes_a_code_that_is_known() -> None:
+    """Python puts the usual handlers back while it shuts down, and modules take long to go."""
+    program = """
+        import atexit, os, signal, sys
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+        class Late:
+            def __del__(self, kill=os.kill, me=os.getpid(), numbers=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
+                for number in numbers:
+                    kill(me, number)
+        late = Late()
+        atexit.register(late.__del__)
+        from dpfast.app.cli import main
+        sys.exit(main())
+    """
+    assert python(program, "--version").startswith("dpfast")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")

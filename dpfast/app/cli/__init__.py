@@ -62,6 +62,9 @@ COMMANDS: dict[click.Command, str] = {
 }
 
 
+STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
 @click.group(
     cls=InOrder,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -82,16 +85,19 @@ for _command, _line in COMMANDS.items():
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line and quote nothing private."""
-    for name in {"SIGINT", "SIGTERM", "SIGHUP"} & set(dir(signal)):
-        if signal.getsignal(getattr(signal, name)) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(getattr(signal, name), _stopped)
+    heard = [each for each in STOPS if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler)]
+    for each in heard:
+        signal.signal(each, _stopped)
     try:
         try:
             code = _run(arguments)
         finally:
             lost = terminal.lost()
     except KeyboardInterrupt:  # in the last line that is said
-        return INTERRUPTED
+        code = INTERRUPTED
+    if arguments is None:  # the process ends with this code, and no signal makes another of it meanwhile
+        for each in heard:
+            signal.signal(each, signal.SIG_IGN)
     return code if code or lost is None else _failed(UNPRINTED.format(lost.strerror), FAILED)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -62,7 +63,7 @@ class Look(Described):
 
 def _noted(keys: Sequence[str]) -> dict[str, Any]:
     """The first keys of a list, and what tells it from others that begin like it."""
-    digest = blake2b("\0".join(keys).encode(), digest_size=16).hexdigest()
+    digest = blake2b(json.dumps([*keys]).encode(), digest_size=16).hexdigest()
     return {"number": len(keys), "first": [key[:SHOWN] for key in keys[:SHOWN]], "blake2b": digest}
 
 

@@ -16,6 +16,7 @@ from dpfast.errors import DpfastError, FileError
 from dpfast.noise.mechanisms import laws
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import amounts, approximate, plain, plus_minus
+from dpfast.privacy.parameters import exact_real
 
 NUMBER = re.compile(r"-?[0-9]{1,1200}(/[0-9]{1,1200})?")
 LARGEST = Fraction(2) ** 1000  # nobody has a use for a larger number, or one nearer to 0
@@ -124,7 +125,7 @@ class Said(NamedTuple):
         _must_add_up([each.entry for each in columns], costs)
         found = cls(record, columns, guarantee, _stated(record, columns))
         if "clamp" in found.table:
-            low, high = map(_number, found.table["clamp"])
+            low, high = (_number(str(exact_real("clamp", _text(end)))) for end in found.table["clamp"])
             found = found._replace(clamp=(low, high))
         return found._replace(reach=_reach(found))
 

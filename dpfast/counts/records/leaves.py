@@ -128,7 +128,7 @@ def _advice(low: Fraction, span: Fraction, step: Fraction, most: str) -> str:
     """What may be written instead: a step near this one, or the upper end for it."""
     near, other = _nearest(span, step), exact(low + math.ceil(span / step) * step)
     said = [f"the nearest that does is {exact(near)}"]
-    if not near / 2 <= step <= near * 2:
+    if not near / 2 < step < near * 2 or "/" in said[0]:
         said.append(f"{exact(step)} does with {most} {other}")
     return ": " + ", and ".join(said) if max(map(len, said)) < LONGEST else ""
 
