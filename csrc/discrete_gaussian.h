@@ -108,12 +108,20 @@ static const dpf_law rounded_gaussian_law = {.level0 = gaussian_level0,
                                              .judge = rounded_gaussian_judge,
                                              .exact = dpf_exact_gaussian};
 
+__attribute__((noinline)) static void discrete_gaussian_bulk(dpf_job *job) {
+    bulk(&discrete_gaussian_law, job);
+}
+
+__attribute__((noinline)) static void rounded_gaussian_bulk(dpf_job *job) {
+    bulk(&rounded_gaussian_law, job);
+}
+
 static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
     if (!how->plan->search.steps)
-        return draw_all(&rounded_gaussian_law, how, start, n, in, out);
+        return draw_all(&rounded_gaussian_law, rounded_gaussian_bulk, how, start, n, in, out);
     if (how->constant_work)
         discrete_gaussian_read_tables(how->plan);
-    return draw_all(&discrete_gaussian_law, how, start, n, in, out);
+    return draw_all(&discrete_gaussian_law, discrete_gaussian_bulk, how, start, n, in, out);
 }
 
 static void discrete_gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

@@ -154,8 +154,12 @@ static const dpf_law discrete_laplace_law = {.level0 = discrete_laplace_level0,
                                              .last_tier = DPF_INTEGER,
                                              .exact = dpf_exact_discrete_laplace};
 
+__attribute__((noinline)) static void discrete_laplace_bulk(dpf_job *job) {
+    bulk(&discrete_laplace_law, job);
+}
+
 static int64_t discrete_laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
-    return draw_all(&discrete_laplace_law, how, start, n, in, out);
+    return draw_all(&discrete_laplace_law, discrete_laplace_bulk, how, start, n, in, out);
 }
 
 static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

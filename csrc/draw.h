@@ -331,9 +331,9 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
     dpf_scrub_law();
 }
 
-/* Draw and add as dpf_add says. */
-DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_release *how, uint64_t start, int64_t n, const void *in,
-                            void *out) {
+/* Draw and add as dpf_add says. in_bulk: bulk of this law, in a frame of its own. */
+DPF_INLINE int64_t draw_all(const dpf_law *law, void (*in_bulk)(dpf_job *), const dpf_release *how, uint64_t start,
+                            int64_t n, const void *in, void *out) {
     const dpf_plan *const plan = how->plan;
     dpf_job job;
     job.law = law, job.how = how, job.in = in, job.out = out;
@@ -343,7 +343,7 @@ DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_release *how, uint64_t
     if (law->table && plan->table && !how->constant_work && how->kind != DPF_NOISE && how->limbs == 1)
         add_by_table(&job);
     else if (!how->constant_work && plan->bulk <= DPF_DOUBLE)
-        bulk(law, &job);
+        in_bulk(&job);
     else
         both_levels(&job, how->constant_work ? plan->constant_work : plan->bulk);
     dpf_fence();

@@ -216,8 +216,12 @@ static const dpf_law gaussian_law = {.level0 = gaussian_level0,
                                      .exact = dpf_exact_gaussian,
                                      .real = 1};
 
+__attribute__((noinline)) static void gaussian_bulk(dpf_job *job) {
+    bulk(&gaussian_law, job);
+}
+
 static int64_t gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
-    return draw_all(&gaussian_law, how, start, n, in, out);
+    return draw_all(&gaussian_law, gaussian_bulk, how, start, n, in, out);
 }
 
 static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

@@ -158,8 +158,12 @@ static const dpf_law laplace_law = {.level0 = laplace_level0,
                                     .exact = dpf_exact_laplace,
                                     .real = 1};
 
+__attribute__((noinline)) static void laplace_bulk(dpf_job *job) {
+    bulk(&laplace_law, job);
+}
+
 static int64_t laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
-    return draw_all(&laplace_law, how, start, n, in, out);
+    return draw_all(&laplace_law, laplace_bulk, how, start, n, in, out);
 }
 
 static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

@@ -446,9 +446,11 @@ MOST = 16 << 10
 PAGE = 4096
 IMPL = (ROOT / "csrc/dpf_impl.h").read_text()
 CIPHER = re.compile(r"(one_block|blocks|few_blocks|four_blocks|group_meanwhile)\b")  # whose frames hold a key's words
-# Who calls through the table of an instruction set, and which of its functions.
+# Who calls through the table of an instruction set or of a law, and which of its functions.
 THROUGH_TABLES = {
-    "discrete_gaussian_add": r"\w+_level0",
+    "discrete_gaussian_bulk": r"(?!planted)\w+_level0",
+    "planted_level0": r"(?!planted)\w+_(level0|short|by_floats)",
+    **dict.fromkeys(("both_levels", "refine", "propose_again"), r"\w+_(decide|judge)"),
     **dict.fromkeys(("dpf_exact", "dpf_exact_planted"), r"dpf_exact_(discrete_)?(laplace|gaussian)"),
     **dict.fromkeys(("dpf_add", "dpf_add_fresh"), r"\w+_add"),
     "dpf_tier": r"\w+_tier",
@@ -536,9 +538,17 @@ def frames(found: Graph, function: str, total: Callable[[int, int], int], but: s
 
 
 def down_to(found: Graph, function: str, last: str) -> int | None:
-    """The most stack between a function's frame and the end of a frame that it leads to."""
+    """The most stack between a function's frame and the end of a frame that it leads to.
+
+    What lies below a function that overwrites it is that function's own to reach.
+    """
     sizes, calls = found
-    below = [(callee, 0 if callee == last else down_to(found, callee, last)) for callee in calls.get(function, set())]
+    called = [
+        callee
+        for callee in calls.get(function, set())
+        if callee == last or not any("scrub" in name for name in calls.get(callee, set()))
+    ]
+    below = [(callee, 0 if callee == last else down_to(found, callee, last)) for callee in called]
     return max((8 + sizes[callee] + more for callee, more in below if more is not None), default=None)
 
 
