@@ -159,7 +159,10 @@ def test_gaps_follow_the_rules_of_missing(tmp_path) -> None:
         (pa.array([True, False]), "column.cast('int64')"),
         *((pa.array([decimal.Decimal(7)], kind), "column.cast(pyarrow.decimal128(38, 0))") for kind in DECIMALS),
         *(
-            (pd.Series(pd.arrays.ArrowExtensionArray(pa.array([decimal.Decimal(7)], kind))), "column.astype('int64')")
+            (
+                pd.Series(pd.arrays.ArrowExtensionArray(pa.array([decimal.Decimal(7)], kind))),
+                "column.astype('int64[pyarrow]')",
+            )
             for kind in DECIMALS
         ),
         (pd.Series(pd.arrays.ArrowExtensionArray(pa.array([True]))), "column.astype('int64')"),
