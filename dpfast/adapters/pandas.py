@@ -97,11 +97,8 @@ def _read(values: Any, missing: object) -> Any:
     if not isinstance(cells, (pd.arrays.IntegerArray, pd.arrays.FloatingArray)):
         hint = ": pandas.to_numeric makes numbers of texts" if pd.api.types.is_string_dtype(dtype) else ""
         hint = ": astype('int64') makes 0 and 1 of it" if pd.api.types.is_bool_dtype(dtype) else hint
-        hint = (
-            ": astype('int64[pyarrow]') makes counts of them, where all are whole"
-            if str(dtype).startswith("decimal")
-            else hint
-        )
+        if str(dtype).startswith("decimal"):  # the cast refuses a fraction
+            hint = ": astype(pandas.ArrowDtype(pyarrow.decimal128(38, 0))) makes counts of them, where all are whole"
         raise DTypeError(f"a Series must hold integers or floats, dense, not {dtype}{hint}")
     numbers = dtype.numpy_dtype
     null = filler(missing, numbers) if numbers.kind in "iu" and values.hasnans else np.nan

@@ -161,7 +161,7 @@ def test_gaps_follow_the_rules_of_missing(tmp_path) -> None:
         *(
             (
                 pd.Series(pd.arrays.ArrowExtensionArray(pa.array([decimal.Decimal(7)], kind))),
-                "column.astype('int64[pyarrow]')",
+                "column.astype(pandas.ArrowDtype(pyarrow.decimal128(38, 0)))",
             )
             for kind in DECIMALS
         ),
