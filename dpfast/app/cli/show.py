@@ -192,7 +192,8 @@ def _computed(said: Said, name: str, seen: Mapping[str, Any]) -> Noisy:
     value, low, high = ([cell.item() for cell in seen[each][0]] for each in (name, "low", "high"))
     least, most = seen[name][1] or (None, None)
     shown: dict[str, Any] = {"confidence": confidence, "jointly": jointly, "least": least, "most": most}
-    for tree in (each.entry for each in said.columns if each.tree and said.reach is not None):
+    if said.reach is not None:  # then one column is a tree
+        [tree] = [each.entry for each in said.columns if each.tree]
         wide, holds = {"rows up to a cell": f"±{said.reach:,}"}, "the quantile of the bounded values"
         return Noisy(name, "quantiles", value, low, high, None, tree, widths=wide, holds=holds, **shown)
     ends = dict(zip(("lower", "upper"), map(float, said.clamp or ()), strict=False))
