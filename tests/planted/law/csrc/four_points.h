@@ -25,8 +25,12 @@ static void four_points_decide(const dpf_plan *plan, int tier, const dpf_draws *
 static const dpf_law four_points_law = {
     .by_short = four_points_short, .decide = four_points_decide, .last_tier = DPF_DOUBLE};
 
+__attribute__((noinline)) static void four_points_bulk(dpf_job *job) {
+    bulk(&four_points_law, job);
+}
+
 static int64_t four_points_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out) {
-    return draw_all(&four_points_law, how, start, n, in, out);
+    return draw_all(&four_points_law, four_points_bulk, how, start, n, in, out);
 }
 
 static void four_points_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
