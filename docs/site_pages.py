@@ -4,8 +4,8 @@
 `{api} dpfast.NAME` shows an object with its docstring. The docstrings of dpfast are Markdown with
 sections such as "Raises:", and Sphinx's own autodoc reads reStructuredText.
 
-Pages of docs/ link files beside docs/, as a reader of the repository needs it. The site has a page
-for each of these that is text: `proofs/` for csrc/, `project/` for others.
+Pages of docs/ link files of the repository that are no pages of the site: on the site such a link
+leads to `source`, the page that lists them. Formulas become MathML, which browsers set themselves.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import importlib
 import inspect
 import os.path
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from docutils.utils.math.latex2mathml import tex2mathml
 from pygments.lexers.shell import BashLexer
 from pygments.token import Name
 from sphinx.util.docutils import SphinxDirective
@@ -74,8 +76,22 @@ def signature(value: Any) -> str:
     return str(known.replace(parameters=bare, return_annotation=inspect.Signature.empty))
 
 
+# What most people look for in a class, and what few do. All else stands between, as in the code.
+FIRST = ("calibrated", "from_zcdp", "create", "generate", "release", "run", "select", "interval", "guarantee", "scale")
+FIRST += ("sigma", "rho", "delta", "granularity", "estimate", "quantile", "stddev", "variance")
+LAST = ("cdf", "pmf", "ppf", "mean", "var", "std", "sample", "group", "worst", "changes", "largest", "add_remove")
+LAST += ("one_way", "metadata", "dp_event", "privacy_loss_distribution")
+
+
+def need(name: str) -> int:
+    """Where a member stands among those of a mechanism: lower is sooner."""
+    if name in FIRST:
+        return FIRST.index(name) - len(FIRST)
+    return 1 + LAST.index(name) if name in LAST else 0
+
+
 def members(value: type) -> list[tuple[str, Any, str]]:
-    """The public members of a class that say something, in the order of its code."""
+    """The public members of a class that say something, in the order in which people need them."""
     found = []
     for base in value.__mro__[:-1]:
         for name, raw in vars(base).items():
@@ -87,11 +103,14 @@ def members(value: type) -> list[tuple[str, Any, str]]:
                 continue
             if base.__module__.startswith("dpfast") and doc and (callable(raw) or hasattr(type(raw), "__get__")):
                 found.append((name, raw, inspect.cleandoc(doc)))
-    return found
+    return sorted(found, key=lambda member: need(member[0]))
 
 
 class Api(SphinxDirective):
-    """One public object: its signature, its docstring, its public members."""
+    """One public object: its signature, its docstring, its public members.
+
+    What classes of one page inherit from one place is shown at the first of them.
+    """
 
     required_arguments = 1
     has_content: ClassVar[bool] = False
@@ -105,11 +124,19 @@ class Api(SphinxDirective):
             kind = "exception"
         lines = self.entry(kind, path, signature(value), inspect.getdoc(value) or "", 4)
         if kind == "class":
+            shown: dict[int, str] = self.env.temp_data.setdefault("members shown", {})
+            elsewhere = []
             for member, raw, doc in members(value):
+                if member not in vars(value) and shown.setdefault(id(raw), path) != path:
+                    elsewhere.append(f"{{py:obj}}`{member} <{shown[id(raw)]}.{member}>`")
+                    continue
+                shown[id(raw)] = path
                 inner = raw.__func__ if isinstance(raw, (classmethod, staticmethod)) else raw
                 what = "method" if callable(inner) else "property"
                 said = signature(inner) if callable(inner) else ""
                 lines[-1:-1] = self.entry(what, member, said, doc, 3)
+            if elsewhere:
+                lines[-1:-1] = ["", f"As above: {', '.join(elsewhere)}.", ""]
         return self.parse_text_to_nodes("\n".join(StringList(lines, source=path)), allow_section_headings=True)
 
     @staticmethod
@@ -118,30 +145,40 @@ class Api(SphinxDirective):
         return [f"{fence}{{py:{kind}}} {name}{said}", "", *markdown(doc), "", fence]
 
 
-def inside(text: str, folder: Path, docs: Path) -> str:
-    """The text of a page in that folder, with links to where the site has these files."""
+LINK = re.compile(r"(?<!!)\[([^]\[]*(?:\[[^]]*\])?[^]\[]*)\]\((?!https?:|/|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def inside(text: str, page: str, docs: Path, left_out: list[str]) -> str:
+    """The text of a page, whose links to files that the site leaves out lead to the list of them.
+
+    The list itself names the files, and links none. A file that is nowhere stays a broken link.
+    """
 
     def found(link: re.Match[str]) -> str:
-        path, anchor = Path(os.path.normpath(folder / link[1])), link[2] or ""
+        path = Path(os.path.normpath((docs / page).parent / link[2]))
+        here = os.path.relpath(path, docs)
         if path == docs.parent / "README.md":
-            return "](/index.md)"
-        if path.suffix == ".md" and not path.is_relative_to(docs):
-            room = "proofs" if path.parent.name == "csrc" else "project"
-            name = path.stem if path.parent in {docs.parent, docs.parent / "csrc"} else path.parent.name
-            return f"](/{room}/{name}.md{anchor})"
-        return f"](/{os.path.relpath(path, docs)}{anchor})"
+            return f"[{link[1]}](/index.md)"
+        if not path.exists() or not (here.startswith("..") or any(fnmatch(here, each) for each in left_out)):
+            return link[0]
+        return f"`{os.path.relpath(path, docs.parent)}`" if page == "source" else f"[{link[1]}](/source.md)"
 
-    return re.sub(r"\]\((?!https?:|/|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)", found, text)
+    return LINK.sub(found, text)
 
 
 def page_read(app: Sphinx, name: str, content: list[str]) -> None:
-    docs = Path(app.srcdir)
-    content[0] = inside(content[0], (docs / name).parent, docs)
+    content[0] = inside(content[0], name, Path(app.srcdir), app.config.exclude_patterns)
 
 
-def include_read(app: Sphinx, path: Path, _: str, content: list[str]) -> None:
-    docs = Path(app.srcdir)
-    content[0] = inside(content[0], Path(os.path.normpath(docs / path)).parent, docs)
+def inline_formula(translator: Any, node: nodes.math) -> None:
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def formula(translator: Any, node: nodes.math_block) -> None:
+    """On a line of its own; a wide one scrolls, and keys scroll it."""
+    translator.body.append(f'<div class="formula" tabindex="0">{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    raise nodes.SkipNode
 
 
 class Commands(BashLexer):
@@ -162,7 +199,7 @@ def keys_reach_tables(_app: Sphinx, _name: str, _template: str, context: dict[st
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("api", Api)
     app.add_lexer("sh", Commands)
+    app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))
     app.connect("html-page-context", keys_reach_tables)
     app.connect("source-read", page_read)
-    app.connect("include-read", include_read)
     return {"parallel_read_safe": True}

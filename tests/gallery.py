@@ -147,12 +147,7 @@ INK = {"#24313d": "#e4e8ec", "#5a6772": "#98a3ad", "#1f6fb2": "#5aa7e6", "#b3541
 
 def drawn(svg: str) -> str:
     """A figure without a date, with lighter colors where its reader prefers a dark page."""
-    dark = "".join(
-        f'[style*="{how}: {light}"]{{{how}:{new}!important}}'
-        for light, new in INK.items()
-        for how in ("fill", "stroke")
-    )
-    style = f"<style>@media (prefers-color-scheme: dark){{{dark}}}</style>"
+    from dpfast.app.pictures.style import for_both  # which needs matplotlib
+
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
-    return svg.replace(" <defs>", f" {style}\n <defs>", 1)
+    return for_both(re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE), INK)

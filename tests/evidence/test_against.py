@@ -152,7 +152,7 @@ def test_every_row_runs(against, monkeypatch) -> None:
 
 
 def test_the_page_holds_the_rows_of_today(against) -> None:
-    page = ROOT / "docs" / "performance.md"
+    page = ROOT / "benchmarks" / "figures.md"
     before, after = against.around_marks(page, "against")
     text = page.read_text()[len(before) : -len(after)]
     held = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)[1:]  # without the rule below the heads

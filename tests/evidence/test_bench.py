@@ -405,9 +405,9 @@ def test_pages_get_what_their_marks_name_and_curves_are_drawn(benchmarks, tmp_pa
 @pytest.mark.parametrize(
     ("page", "table"),
     [
-        ("README.md", "ratios"),
-        ("docs/performance.md", "fresh_arrays"),
-        ("docs/performance.md", "selection"),
+        ("docs/performance.md", "ratios"),
+        ("benchmarks/figures.md", "fresh_arrays"),
+        ("benchmarks/figures.md", "selection"),
         ("docs/numba.md", "kernels"),
         ("docs/trees.md", "trees"),
     ],
@@ -666,7 +666,7 @@ def test_no_line_pays_for_the_one_before_it(monkeypatch) -> None:
 
 # ------------------------------------------------------------------ words about other packages
 
-PACKAGES = (ROOT / "docs" / "performance.md").read_text("utf-8").partition(START)[2].partition(END)[0]
+PACKAGES = (ROOT / "benchmarks" / "figures.md").read_text("utf-8").partition(START)[2].partition(END)[0]
 OF_A_ROW = re.compile(r"^\| ([^|]+) \| (\w*) ?\| ([\d,.]+) \|", re.MULTILINE)  # its name, its mark, nanoseconds
 
 

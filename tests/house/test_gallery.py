@@ -48,13 +48,15 @@ def test_each_page_is_in_the_index_and_each_of_the_index_is_there() -> None:
 
 @pytest.mark.parametrize("name", pages)
 def test_a_page_is_whole(name) -> None:
-    """A question that the index has, its answer, narrow code, one figure, a check in the end."""
+    """A question that the index has, its answer and figure, narrow code, a check in the end."""
     page = text(name)
     title, _, rest = page.partition("\n")
     assert title.startswith("# ")
     assert title.endswith("?")
-    assert f"- [{title.removeprefix('# ')}]({name}.md)\n" in (FOLDER / "index.md").read_text("utf-8")
+    thumbnail = f"[![]({name}.svg) {title.removeprefix('# ')}]({name}.md)\n"
+    assert thumbnail in (FOLDER / "index.md").read_text("utf-8")
     assert re.match(r"\n<!-- answer:start -->\n\S", rest)
+    assert rest.index(f"]({name}.svg)") < rest.index("```")  # the figure stands above the code
     assert "](../glossary.md#" in page
     for cell in cells(page):
         compile(cell, name, "exec")

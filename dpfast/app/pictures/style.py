@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,11 @@ from dpfast.privacy.formatting import approximate
 
 INSIDE, OUTSIDE, INK, FAINT, SECOND, BAD = "#1f6fb2", "#b9d3ea", "#22303c", "#6b7883", "#c2691d", "#b3261e"
 GRID = "#e3e8ec"
+DARK = {  # what each colour becomes on a dark page
+    "#ffffff": "#131416", INK: "#e4e8ec", FAINT: "#98a3ad", GRID: "#2f363d", INSIDE: "#5aa7e6", OUTSIDE: "#2b4a66",
+    SECOND: "#f0a35e", BAD: "#ff7a70", "#0b3a66": "#9cc7f0", "#b4541a": "#f0925a", "#8a949c": "#aab4bc",
+    "#4f9d69": "#7fca96",
+}  # fmt: skip
 DASHED = (0, (4, 3))
 MINUS = "\N{MINUS SIGN}"
 
@@ -26,8 +33,20 @@ def empty(width: float, height: float) -> Figure:
 
 def save(figure: Figure, path: Path) -> None:
     """Write the whole file or nothing: .png, .svg or .pdf. Raises: FileError."""
+    kind, held = path.suffix[1:].lower(), io.BytesIO()
+    figure.savefig(held, format=kind)
     with atomic_write(path, found="replace") as file:
-        figure.savefig(file, format=path.suffix[1:].lower())
+        file.write(for_both(held.getvalue().decode()).encode() if kind == "svg" else held.getvalue())
+
+
+def for_both(svg: str, colours: Mapping[str, str] = DARK) -> str:
+    """The SVG with other colours where its reader prefers a dark page."""
+    dark = "".join(
+        f'[style*="{how}: {light}"]{{{how}:{new}!important}}'
+        for light, new in colours.items()
+        for how in ("fill", "stroke")
+    )
+    return svg.replace(" <defs>", f" <style>@media (prefers-color-scheme: dark){{{dark}}}</style>\n <defs>", 1)
 
 
 def heading(axes: Axes, title: str, facts: str, color: str = INK) -> None:
