@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/engines.md says of measured jobs: every figure is computed here, from one record."""
+"""What benchmarks/engines.md says of measured jobs: every figure is computed here, from one record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobs.engines import SHARD
 
 MARKS = "jobs", "jobs_limits", "jobs_growth", "jobs_tumult", "jobs_more"
 NOT_YET = "Not measured yet: `{}` on a quiet machine writes it here."
-COMMAND, PICTURE = "python benchmarks jobs", "engines.svg"
+COMMAND, PICTURE = "python benchmarks jobs", "../docs/engines.svg"
 MAIN = 10_000_000  # rows of the job that limits are about
 SHARE, COLD, TIMES = 0.05, 0.1, 5  # must: of all CPU seconds; seconds of a first block; less than Tumult
 FAR, CORES = 10**11, 1_000  # rows that nobody ran, on so many cores

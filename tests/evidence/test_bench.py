@@ -592,7 +592,7 @@ def test_jobs_are_measured_and_written(benchmarks, tmp_path, capfd) -> None:
 def test_the_page_of_engines_holds_what_was_measured(benchmarks) -> None:
     """The record's figures, or that there are none yet."""
     page, record = benchmarks("jobs.page"), BENCHMARKS / "jobs.json"
-    text = (BENCHMARKS.parent / "docs" / "engines.md").read_text()
+    text = (BENCHMARKS / "engines.md").read_text()
     for mark, said in page.texts(json.loads(record.read_text()) if record.exists() else {"jobs": {}}).items():
         assert f"<!-- bench:{mark}:start -->\n{said}\n<!-- bench:{mark}:end -->" in text
 
