@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks/engines.md says of measured jobs: every figure is computed here, from one record."""
+"""What benchmarks/engines.md says of measured jobs: all figures come from one record."""
 
 from __future__ import annotations
 

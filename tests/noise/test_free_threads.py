@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Python without its lock would break, shown with it: docs/behind/free_threads.md has the rest."""
+"""What a Python without its lock would break, shown with it; see docs/behind/free_threads.md."""
 
 from __future__ import annotations
 
