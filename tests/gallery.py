@@ -146,8 +146,10 @@ INK = {"#24313d": "#e4e8ec", "#5a6772": "#98a3ad", "#1f6fb2": "#5aa7e6", "#b3541
 
 
 def drawn(svg: str) -> str:
-    """A figure without a date, with lighter colors where its reader prefers a dark page."""
+    """A figure without a date or needless digits, with lighter colors on a dark page."""
     from dpfast.app.pictures.style import for_both  # which needs matplotlib
 
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    return for_both(re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE), INK)
+    svg = re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)  # a hundredth of a point is enough
+    return for_both(svg, INK)

@@ -246,15 +246,14 @@ def delta_is(sensitivity: Sensitivity, sigma_squared: Fraction, *, real: bool) -
 
 def promise_in_words(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | None, delta_is: str) -> str:
     """What a release promises. holds: an (epsilon, delta) that holds, and what its delta is."""
-    other = {
-        "add-remove": f"any one {guarantee.unit} had been left out, or one more put in",
-        "substitution": f"the data of any one {guarantee.unit} had been quite other data",
+    change = {
+        "add-remove": f"adding or removing any one {guarantee.unit}",
+        "substitution": f"replacing the data of any one {guarantee.unit} by any other data",
     }[guarantee.adjacency]
-    again = f"Several releases about the same {guarantee.unit} add their"
+    again = f"Several releases about the same {guarantee.unit} add up their"
     if guarantee.pure and holds:
         return (
-            f"whatever anyone sees in one release, it is at most {times(holds[0])} as likely as it would be if {other}. "
-            f"{again} epsilons up."
+            f"{change} makes any result of one release at most {times(holds[0])} as likely as it was. {again} epsilons."
         )
     zcdp = f"a release is rho-zCDP (zero-concentrated differential privacy), rho = {plain(guarantee.rho)}"
     if guarantee.rho_delta:
@@ -264,9 +263,8 @@ def promise_in_words(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | No
     epsilon, delta = holds
     return (
         f"{zcdp}, and (epsilon, delta)-differentially private, for example with epsilon = {plain(epsilon)} and delta = "
-        f"{plain(delta)}: the probability of anything that anyone may see in one release is at most {times(epsilon)} what it "
-        f"would be if {other}, plus delta. This delta is {delta_is}. {again} rhos up (or, less sharply, their epsilons and "
-        "their deltas)."
+        f"{plain(delta)}: {change} makes the probability of any results of one release at most {times(epsilon)} what it was, "
+        f"plus delta. This delta is {delta_is}. {again} rhos (or, less sharply, their epsilons and their deltas)."
     )
 
 

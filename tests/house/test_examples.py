@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -236,13 +237,31 @@ def test_the_gaussian_is_the_smaller_one_from_nine_cells_on() -> None:
     assert laplace_9 > gaussian_9
 
 
-def test_the_docs_are_linked_and_name_what_there_is() -> None:
-    """README.md links the page, every link leads somewhere, choosing.md has every mechanism."""
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert "](docs/choosing.md)" in readme
-    pages = [((ROOT / "docs" / path.name).read_text("utf-8"), ROOT / "docs") for path in (ROOT / "docs").glob("*.md")]
-    for page, folder in ((readme, ROOT), *pages):
-        for link in re.findall(r"\]\((?!https?:)([^)#]*)", page):
-            assert not link or (folder / link).exists(), link
+def broken(page: Path, text: str) -> Iterator[str]:
+    """Links of a page to files or headings that are not there; headings are named as on the web."""
+    prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", prose):
+        file, _, mark = link.partition("#")
+        there = page.parent / file if file else page
+        if not there.exists():
+            yield link
+        elif mark and there.suffix == ".md":
+            headings = re.findall(r"^#+ (.*)$", text if there == page else there.read_text("utf-8"), re.MULTILINE)
+            if mark not in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}:
+                yield link
+
+
+def test_every_link_leads_somewhere() -> None:
+    """In all pages of the repository, those that the site leaves out too; planted ones are found."""
+    rooms = ("*.md", "benchmarks/*.md", "docs/**/*.md", "csrc/*.md", "examples/**/*.md")
+    pages = [page for room in rooms for page in sorted(ROOT.glob(room)) if "_build" not in page.parts]
+    assert len(pages) > 60
+    assert {page.name: found for page in pages if (found := [*broken(page, page.read_text("utf-8"))])} == {}
+    planted = "# A page\n[a](no.md) [b](README.md#no-such-heading) [c](#a-page) [d](README.md) [e](#b)\n"
+    assert [*broken(ROOT / "x.md", planted)] == ["no.md", "README.md#no-such-heading", "#b"]
+
+
+def test_choosing_is_linked_and_names_every_mechanism() -> None:
+    assert "](docs/choosing.md)" in (ROOT / "README.md").read_text("utf-8")
     for name in ("DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "Snapping"):
         assert f"`{name}" in CHOOSING

@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site is whole: it builds without a warning, knows every public name, and can be searched."""
+"""The site is whole: it builds without a warning, knows every public name, and can be searched.
+
+It is also light, short, and fit for a telephone, a tablet and a desk, by day and by night.
+"""
 
 from __future__ import annotations
 
+import ast
 import html
 import inspect
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
+from urllib.parse import unquote
 
 import browser
 import pytest
@@ -22,6 +29,8 @@ pytest.importorskip("furo", reason="the extra docs")
 pytest.importorskip("sphinx_click", reason="the extra docs")
 
 BESIDE = ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "csrc", "benchmarks", "examples", "dpfast")
+MOST_WORDS = 30_000  # of all pages, without code and what a program wrote
+HEAVIEST = 500_000  # bytes of a page with all that it loads
 
 
 def build(docs: Path, out: Path) -> subprocess.CompletedProcess[str]:
@@ -109,12 +118,115 @@ def test_the_page_of_the_commands_is_set_and_its_lines_can_be_copied(site) -> No
     assert "pip install 'dpfast[peers]'" in page
 
 
-def test_every_page_fits_a_telephone_and_can_be_read(site) -> None:
-    """No sideways scroll, contrast, reach by keys: tests/app/test_looks.py plants faults."""
+@pytest.mark.parametrize("width", [360, 768, 1400])
+def test_every_page_fits_a_telephone_a_tablet_and_a_desk(site, width) -> None:
+    """No sideways scroll, contrast, reach by keys: tests/app/test_looks.py plants faults.
+
+    A tablet and a desk need one page of each kind, for what a page holds is made narrow on a telephone.
+    """
     if browser.chromium() is None:
         pytest.skip("chromium is not installed")
     pages = [page for page in sorted(site.rglob("*.html")) if page.name not in {"genindex.html", "search.html"}]
-    assert list(browser.looks(pages, widths=(360,))) == []
+    assert len(pages) > 40
+    kinds = {"index", "meaning", "performance"}
+    shown = pages if width == 360 else [page for page in pages if page.stem in kinds]
+    assert list(browser.looks(shown, widths=(width,))) == []
+
+
+def published() -> Iterator[Path]:
+    """The sources of the pages of the site."""
+    tree = ast.parse((ROOT / "docs" / "conf.py").read_text("utf-8"))
+    left_out = [
+        each
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        and getattr(getattr(node, "target", None) or node.targets[0], "id", "") == "exclude_patterns"
+        for each in ast.literal_eval(node.value)
+    ]
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        name = page.relative_to(ROOT / "docs").as_posix()
+        if not any(fnmatch(name, each) for each in (*left_out, "_build/*")):
+            yield page
+
+
+def word_count(text: str) -> int:
+    """Without code and what a program wrote; a word has a letter or a digit."""
+    text = re.sub(r"<!-- ([\w: ]+):start -->.*?<!-- \1:end -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^ *(```+).*?^ *\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return sum(bool(re.search(r"\w", word)) for word in text.split())
+
+
+def test_the_site_can_be_read_in_a_day() -> None:
+    """Pages for those who change the code are none of it."""
+    assert word_count("Two words.\n```sh\nnone here\n```\n| a | - |\n<!-- x:start -->\n9\n<!-- x:end -->\n") == 3
+    pages = {page.relative_to(ROOT / "docs").as_posix(): word_count(page.read_text("utf-8")) for page in published()}
+    assert {"index.md", "gallery/planes.md", "reference/counts.md"} <= pages.keys()
+    assert not pages.keys() & {"design.md", "guarantees.md", "behind/ledger.md"}
+    assert sum(pages.values()) <= MOST_WORDS, pages
+
+
+def weight(page: Path) -> int:
+    """Bytes of a page, and of the pictures, styles and scripts that it loads."""
+    text = page.read_text("utf-8")
+    loaded = re.findall(r"<(?:script|link|img)\b[^>]*?(?:src|href)=\"([^\"#?]+)", text)
+    files = {(page.parent / unquote(name)).resolve() for name in loaded if not name.endswith(".html")}
+    return page.stat().st_size + sum(file.stat().st_size for file in files if file.is_file())
+
+
+def test_no_page_is_heavy(site, tmp_path) -> None:
+    found = {page.relative_to(site).as_posix(): weight(page) for page in site.rglob("*.html")}
+    assert {name: size for name, size in found.items() if size > HEAVIEST} == {}
+    assert found["index.html"] > (site / "index.html").stat().st_size + (ROOT / "docs" / "table.svg").stat().st_size
+    (tmp_path / "heavy.svg").write_bytes(bytes(HEAVIEST))
+    (tmp_path / "planted.html").write_text('<img alt="a" src="heavy.svg" />')
+    assert weight(tmp_path / "planted.html") > HEAVIEST
+
+
+def unsaid(text: str) -> list[str]:
+    """Pictures without a text in their place, but for those beside the words of one link."""
+    words_beside = re.sub(r"<a [^>]*>\s*<img [^>]*alt=\"\"[^>]*>[^<]*\w[^<]*</a>", "", text)
+    return [tag for tag in re.findall(r"<img [^>]*>", words_beside) if not re.search(r'alt="[^"]{20,}"', tag)]
+
+
+def test_every_picture_says_what_it_shows(site) -> None:
+    found = {page.name: unsaid(page.read_text("utf-8")) for page in site.rglob("*.html")}
+    assert {name: tags for name, tags in found.items() if tags} == {}
+    assert unsaid('<img src="a.svg" alt="" />') == ['<img src="a.svg" alt="" />']
+    assert unsaid('<a href="b"><img src="a.svg" alt="" /></a>') != []
+    assert unsaid('<a href="b"><img src="a.svg" alt="" /> Words</a>') == []
+
+
+def test_pictures_have_colours_for_a_dark_page() -> None:
+    """Those of pages; black text of none is lost on a dark ground."""
+    pictures = sorted({page.parent / name for page in published()
+                       for name in re.findall(r"\((\w+\.svg)", page.read_text("utf-8"))})  # fmt: skip
+    assert len(pictures) >= 12
+    assert [path.name for path in pictures if "prefers-color-scheme: dark" not in path.read_text("utf-8")] == []
+
+
+def test_formulas_are_set(site) -> None:
+    """By the browser, from MathML."""
+    page = (site / "meaning.html").read_text("utf-8")
+    assert page.count("<math") > 20
+    assert page.count("<mfrac>") >= 3
+    assert "$$" not in page
+    assert "\\frac" not in page
+
+
+def test_members_stand_in_the_order_of_need_and_inherited_ones_once(site) -> None:
+    page = (site / "reference" / "counts.html").read_text("utf-8")
+    ids = re.findall(r'id="(dpfast\.\w+\.\w+)"', page)
+    first = [name.rpartition(".")[2] for name in ids if name.startswith("dpfast.DiscreteLaplace.")]
+    assert first[:3] == ["release", "interval", "guarantee"]
+    assert first.index("worst") > first.index("scale")
+    assert "dpfast.Laplace.release" not in ids
+    assert 'href="#dpfast.DiscreteLaplace.release"' in page
+    assert [name for name in ids if name.endswith(".release")] == [
+        "dpfast.DiscreteLaplace.release", "dpfast.RandomizedResponse.release", "dpfast.OneSidedGeometric.release"
+    ]  # fmt: skip
+    contents = page.partition('<div class="toc-tree">')[2].partition("</aside>")[0]
+    assert ">release()</span>" in contents
+    assert "DiscreteLaplace.release" not in re.sub(r'href="[^"]*"', "", contents)
 
 
 def test_a_figure_follows_the_theme_that_a_reader_sets(site) -> None:
@@ -132,9 +244,10 @@ def test_a_figure_follows_the_theme_that_a_reader_sets(site) -> None:
 
 
 SPOILT = (  # a page, what it holds, what is put in its place, what a build then says
-    ("tutorial.md", "(how_to.md)", "(no_such_page.md)", "no_such_page"),
+    ("tutorial.md", "(questions.md)", "(no_such_page.md)", "no_such_page"),
     ("how_to.md", "(sealed.md)", "(sealed.md#no-such-heading)", "no-such-heading"),
     ("explanation.md", "(../csrc/stream.md)", "(../csrc/no_such_proof.md)", "no_such_proof"),
+    ("sealed.md", "(behind/sealed.md)", "(behind/no_such_reason.md)", "no_such_reason"),
     ("index.md", "\nrecords\n", "\n", "records.md: WARNING: document isn't included in any toctree"),
 )
 

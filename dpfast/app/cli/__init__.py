@@ -48,13 +48,13 @@ EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 COMMANDS: dict[click.Command, str] = {
     histogram: "From rows to a table of noisy counts or sums.",
     privatize: "Add noise to columns of a file.",
-    look: "Whether keys are written as in the rows; private.",
-    explain: "Say what parameters promise, cost and hide.",
+    look: "Check that keys are spelt as in the rows; private.",
+    explain: "Explain what parameters guarantee and cost.",
     show: "Repeat what a released file says of itself.",
     ledger: "Keep a privacy budget in a file.",
-    key: "Make a key: its releases can be tried again.",
+    key: "Make a key, so that a release can be retried.",
     verify: "Draw a release again, and compare.",
-    jobs: "Look at releases that an engine makes.",
+    jobs: "Inspect the releases of an engine.",
     info: "Print versions, instruction set, threads, cache.",
     selftest: "Check this installation.",
     audit: "Attack the noise of a function.",
@@ -72,7 +72,7 @@ STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if ha
 )
 @click.version_option(dpfast.__version__)
 def commands() -> None:
-    """Publish counts, sums and tables, and give no single person away (differential privacy).
+    """Publish counts, sums and tables without exposing any single person (differential privacy).
 
     The noise has exactly the distribution that a command states.
     """

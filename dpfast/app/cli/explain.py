@@ -46,7 +46,7 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 
 @click.command()
 @partial(law_options, choices=CHOICES)
-@click.option("--cells", type=click.IntRange(1), metavar="D", help="Also the intervals that hold D cells all at once.")
+@click.option("--cells", type=click.IntRange(1), metavar="D", help="Also the intervals that contain D cells at once.")
 @click.option(
     "--releases",
     type=click.IntRange(2, MOST_RELEASES),
@@ -63,7 +63,7 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 def explain(
     cells: int | None, releases: int | None, plot: Path | None, picture: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Say what parameters promise, what that means, and how much noise it takes.
+    """Explain what parameters guarantee, what that means, and how much noise it takes.
 
     The options are those of privatize. A Gaussian's --sigma alone will do: then there is noise, but
     no promise.

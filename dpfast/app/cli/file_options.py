@@ -24,7 +24,7 @@ text_options = together(  # delimiter, encoding, decimal, thousands, and format 
     click.option(
         "--delimiter",
         metavar="CHAR",
-        help="What separates cells in texts: a character, or tab; by default a comma, in .tsv a tab.",
+        help="The separator of cells in texts: a character, or tab; by default a comma, in .tsv a tab.",
     ),
     click.option(
         "--encoding",
@@ -37,13 +37,13 @@ text_options = together(  # delimiter, encoding, decimal, thousands, and format 
     click.option(
         "--thousands",
         metavar="CHAR",
-        help="What separates thousands in texts: , . ' ’ _ or a space; by default nothing.",
+        help="The separator of thousands in texts: , . ' ’ _ or a space; by default none.",
     ),
     click.option(
         "--format",
         "form",
         metavar="NAME",
-        help="The form of - and of files whose names say none: csv, tsv, jsonl, csv.gz, …",
+        help="The format of - and of files whose names do not say: csv, tsv, jsonl, csv.gz, …",
     ),
 )
 
@@ -52,7 +52,7 @@ METADATA = click.option(
     "--metadata",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where OUT is -: the file for the record of the release, which else lies beside OUT.",
+    help="Where to write the record of the release if OUT is -; otherwise it is next to OUT.",
 )
 
 

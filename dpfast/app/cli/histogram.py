@@ -63,23 +63,25 @@ Examples:
     help='A column whose values are keys, or the "week(NAME)", month, day or year of its dates, "week(NAME, Europe/Oslo)" by other clocks than UTC\'s; repeat it. '
     "Without it there is one cell, the total.",
 )
-@click.option("--unit", metavar="NAME", help="The column of whom the promise protects, such as person.")
+@click.option("--unit", metavar="NAME", help="The column that says whom the guarantee protects, such as person.")
 @click.option(
-    "--unit-is-row", is_flag=True, help="Instead of --unit: each row is another one. You say so, and nothing checks it."
+    "--unit-is-row",
+    is_flag=True,
+    help="Instead of --unit: every row is a different unit. This is your claim, and nothing checks it.",
 )
 @click.option(
     "--max-partitions",
     type=click.IntRange(1),
     metavar="N",
-    help="Cells, of all columns of --by together, that one unit counts in, at most.",
+    help="The most cells, over all columns of --by together, that one unit counts in.",
 )
 @click.option(
     "--max-per-partition",
     type=click.IntRange(1),
     metavar="N",
-    help="Rows of one unit in a cell, at most; of counts 1 by default.",
+    help="The most rows of one unit in a cell; for counts 1 by default.",
 )
-@click.option("--max-contributions", type=click.IntRange(1), metavar="N", help="Rows of one unit in all, at most.")
+@click.option("--max-contributions", type=click.IntRange(1), metavar="N", help="The most rows of one unit in total.")
 @click.option(
     "--domain",
     "domains",
@@ -94,22 +96,25 @@ Examples:
     metavar="NAME=A,B,C",
     help="Keys of a column of numbers, in place of a --domain: [A, B) and [B, C). Other numbers are left out.",
 )
-@click.option("--strip", is_flag=True, help="Leave out spaces at the ends of texts.")
-@click.option("--null", multiple=True, metavar="TEXT", help="Such a cell is missing, in each column; repeat it.")
-@click.option("--unknown", is_flag=True, help="Rows whose key is missing are counted, too, under the key unknown.")
+@click.option("--strip", is_flag=True, help="Ignore spaces at the ends of texts.")
 @click.option(
-    "--threshold", is_flag=True, help="Show the keys that no --domain lists, where their noisy count is high."
+    "--null",
+    multiple=True,
+    metavar="TEXT",
+    help="Treat cells with this text as missing, in every column; repeat it for more.",
 )
+@click.option("--unknown", is_flag=True, help="Also count rows whose key is missing, under the key unknown.")
+@click.option("--threshold", is_flag=True, help="Show keys that no --domain lists if their noisy count is high enough.")
 @measure_options
 @noise_options
 @text_options
 @interval_options
 @paying_options("", "these ROWS")
 @RESUME
+@click.option("--verify", is_flag=True, help="Draw a release under a key again and compare it with OUT, at no charge.")
 @click.option(
-    "--verify", is_flag=True, help="Draw a release under a key again and compare it with OUT. Nothing is charged."
+    "--explain", is_flag=True, help="Report the privacy cost and the size of the noise without opening the rows."
 )
-@click.option("--explain", is_flag=True, help="Say what it costs and how wide the noise is, and open no rows.")
 @FORCE
 @QUIET
 @THREADS

@@ -81,7 +81,7 @@ def ledger() -> None:
 )
 @click.option("--dataset", metavar="NAME", help="The data that are released; by default the name of FILE.")
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
-@click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
+@click.option("--unit", metavar="NAME", help="Whom the guarantee protects; by default a person.")
 @sharing
 def create(file: Path, **terms: Any) -> None:
     """Make a ledger in FILE, for one data set, adjacency and unit of privacy."""

@@ -74,12 +74,10 @@ def _noted(keys: Sequence[str]) -> dict[str, Any]:
     "ledger_file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Note the look in the history of this ledger. It charges nothing.",
+    help="Note the look in the history of this ledger, at no charge.",
 )
 @sharing
-@click.option(
-    "--private", is_flag=True, help="Print where no terminal is, too: whoever reads it there may see the rows."
-)
+@click.option("--private", is_flag=True, help="Print even where there is no terminal, to readers who may see the rows.")
 @AS_JSON
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def look(

@@ -39,7 +39,9 @@ USUAL = Fraction(19, 20)
 
 measure_options = together(
     click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows."),
-    click.option("--mean", metavar="NAME", help="The mean of this column: sum, count and mean, each of the same rows."),
+    click.option(
+        "--mean", metavar="NAME", help="The mean of this column: writes sum, count and mean of the same rows."
+    ),
     click.option(
         "--clamp",
         type=number,
@@ -73,9 +75,9 @@ interval_options = together(
         is_flag=False,
         flag_value="0.95",
         metavar="[P]",
-        help="Also write low and high: they hold a cell's bounded value with probability P, 0.95 if it is left out.",
+        help="Also write low and high, which contain a cell's bounded value with probability P, by default 0.95.",
     ),
-    click.option("--jointly", is_flag=True, help="With --intervals: they hold all cells at once."),
+    click.option("--jointly", is_flag=True, help="With --intervals: they contain all cells at once."),
 )
 
 
@@ -84,11 +86,11 @@ def noise_options(command: Any) -> Any:
     kinds = {name.removeprefix("--"): (kind, text) for name, kind, text in LAW_OPTIONS}
     for name in ("adjacency", "sigma", "rho", "delta", "epsilon"):
         kind, text = kinds[name]
-        text = "With --epsilon: of a Gaussian, or of --threshold." if name == "delta" else text
+        text = "With --epsilon, for a Gaussian or for --threshold." if name == "delta" else text
         command = click.option(f"--{name}", type=kind, help=text)(command)
     names = click.Choice([*INTEGERS])
     return click.option(
-        "--mechanism", type=names, default="discrete-laplace", show_default=True, help="How the noise is drawn."
+        "--mechanism", type=names, default="discrete-laplace", show_default=True, help="The distribution of the noise."
     )(command)
 
 

@@ -122,7 +122,7 @@ def group(text: str) -> str | int:
     return int(text) if text.isdecimal() else text
 
 
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="The same as a line of JSON.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead.")
 
 
 def print_json(facts: Mapping[str, Any]) -> None:
@@ -134,7 +134,7 @@ sharing = click.option(
     "--shared-with",
     type=group,
     metavar="GROUP",
-    help="A group whose members charge the ledger, too; by default nobody else may add files to its folder.",
+    help="A group whose members may charge the ledger, too; by default nobody else may add files to its folder.",
 )
 
 
@@ -147,34 +147,38 @@ def number(text: str) -> Number:
 
 
 LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
-    ("--epsilon", number, "Privacy loss: 1, 0.25 or 1/3, taken exactly. Often 0.1 to 1; a smaller one protects more."),
+    (
+        "--epsilon",
+        number,
+        "Privacy loss, such as 1, 0.25 or 1/3, taken exactly. Often 0.1 to 1; smaller values protect more.",
+    ),
     ("--delta", number, "Gaussians: with --epsilon, to find sigma."),
-    ("--rho", number, "Gaussians: of zCDP, to find sigma."),
+    ("--rho", number, "Gaussians: the rho of zCDP, to find sigma."),
     ("--sigma", number, "Gaussians: the parameter itself."),
     (
         "--sensitivity",
         number,
         "Laplace mechanisms: what one unit, such as a person, changes in all cells of one column together (L1).",
     ),
-    ("--l0", int, "Cells of one column that one unit contributes to, at most."),
-    ("--linf", number, "What one unit contributes to a cell, at most."),
+    ("--l0", int, "The most cells of one column that one unit contributes to."),
+    ("--linf", number, "The most that one unit contributes to a cell."),
     ("--signed", bool, "Contributions may be negative."),
-    ("--l2-squared", number, "Gaussians: squared L2 distance of neighbours, at most."),
+    ("--l2-squared", number, "Gaussians: the largest squared L2 distance of neighbours."),
     ("--granularity", number, "laplace, gaussian: the grid of results, a power of two."),
     ("--bound", number, "snapping: values and results are clamped to [-bound, bound]."),
     (
         "--adjacency",
         click.Choice(["add-remove", "substitution"]),
-        "What makes two inputs neighbours; by default add-remove.",
+        "How neighbouring inputs differ; by default add-remove.",
     ),
-    ("--unit", str, "Whom the promise protects; by default a person."),
+    ("--unit", str, "Whom the guarantee protects; by default a person."),
 )
 
 
 def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
     """Add the options that say which law, and whom it protects. choices: what else may be named."""
     names = LawName([*MECHANISMS, *choices])
-    for name, kind, text in [*reversed(LAW_OPTIONS), ("--mechanism", names, "How the noise is drawn.")]:
+    for name, kind, text in [*reversed(LAW_OPTIONS), ("--mechanism", names, "The distribution of the noise.")]:
         default = "discrete-laplace" if name == "--mechanism" else None
         option = click.option(name, type=kind, is_flag=kind is bool, help=text, default=default, show_default=True)
         command = option(command)

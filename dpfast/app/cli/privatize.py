@@ -74,7 +74,9 @@ Example:
 release_options = together(  # what is released, and how
     click.argument("source", metavar="IN", type=IN),
     click.argument("target", metavar="OUT", type=click.Path(path_type=Path)),
-    click.option("--column", "columns", multiple=True, metavar="NAME", help="A column to noise; repeat it for more."),
+    click.option(
+        "--column", "columns", multiple=True, metavar="NAME", help="A column that gets noise; repeat it for more."
+    ),
     law_options,
     text_options,
     click.option(
@@ -97,7 +99,7 @@ release_options = together(  # what is released, and how
         "--sort-by",
         multiple=True,
         metavar="NAME",
-        help="Put the rows in the order of a column without noise; repeat it until no two rows are alike. IN is then held in "
+        help="Sort the rows by a column without noise; repeat it until no two rows are alike. IN is then held in "
         "memory, up to four times; more than 1 GiB is refused.",
     ),
     click.option(
@@ -105,7 +107,7 @@ release_options = together(  # what is released, and how
     ),
     THREADS,
     click.option(
-        "--constant-time", is_flag=True, help="The same work for every draw, so that time tells nothing of it."
+        "--constant-time", is_flag=True, help="Do the same work for every draw, so that timing reveals nothing."
     ),
     paying_options(", all columns or none,", "this IN"),
     click.option(

@@ -32,7 +32,7 @@ report_options = together(
         "report_file",
         type=click.Path(path_type=Path),
         metavar="HTML",
-        help="Also write a page to read and send: the noisy numbers, what they tell about one unit, and what was spent.",
+        help="Also write a page to read and share: the noisy numbers, what they reveal about one unit, and what was spent.",
     ),
     click.option("--report-title", metavar="TEXT", help="The title of that page; by default it names OUT."),
 )

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 Write = TypeVar("Write")
 FILE = click.Path(dir_okay=False, path_type=Path)
 RESUME = click.option(
-    "--resume", is_flag=True, help="Try the release again that is reserved under --label; reserve it if none is."
+    "--resume", is_flag=True, help="Retry the release that is reserved under --label, or reserve it if there is none."
 )
 FORCE = click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
 QUIET = click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
 THREADS = click.option(
-    "--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores."
+    "--threads", type=click.IntRange(1), metavar="N", help="The most threads to use; by default all usable cores."
 )
 PLACES = together(METADATA, report_options)
 
@@ -55,7 +55,7 @@ def paying_options(charged: str, rows: str) -> Decorator:
             "--key-file",
             type=FILE,
             metavar="FILE",
-            help="With --ledger and --label: a release that can be tried again, for one charge (dpfast key).",
+            help="With --ledger and --label: the release can be retried for a single charge (dpfast key).",
         ),
         click.option(
             "--label", metavar="TEXT", help=f"With --key-file: what names this release of {rows}, and no other."
