@@ -151,5 +151,7 @@ def drawn(svg: str) -> str:
 
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
-    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)  # a hundredth of a point is enough
+    svg = re.sub(
+        r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg
+    )  # a hundredth of a point is enough
     return for_both(svg, INK)

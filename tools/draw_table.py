@@ -114,7 +114,10 @@ def drawn(found: list[Row], about: str) -> str:
         head.append(f'<text class="{COLOURS[n]}" x="{at + 16}" y="46.5">from {origin}</text>')
     title = f'<text class="title" x="{LEFT}" y="22">Planes of each airline, with noise and 95 % intervals</text>'
     size = f'viewBox="0 0 {WIDTH} {height(found)}" width="{WIDTH}" height="{height(found)}"'
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">', f"<metadata>{html.escape(about, quote=False)}</metadata>"]
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+        f"<metadata>{html.escape(about, quote=False)}</metadata>",
+    ]
     return "\n".join([*lines, f"<style>{STYLE}</style>", title, *head, *marks(found, x), "</svg>", ""])
 
 

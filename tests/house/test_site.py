@@ -196,12 +196,25 @@ def test_every_picture_says_what_it_shows(site) -> None:
     assert unsaid('<a href="b"><img src="a.svg" alt="" /> Words</a>') == []
 
 
+def lost_in_the_dark(picture: str) -> set[str]:
+    """Colours of a picture that stay what they are where a reader prefers a dark page."""
+    styles = "".join(re.findall(r"<style>.*?</style>", picture, re.DOTALL))
+    if "prefers-color-scheme: dark" not in styles:
+        return {"all"}
+    shown = re.sub(r"<style>.*?</style>", "", picture, flags=re.DOTALL)
+    return {*re.findall(r"(?:fill|stroke): (#\w+)", shown)} - {*re.findall(r": (#\w+)\"]", styles)}
+
+
 def test_pictures_have_colours_for_a_dark_page() -> None:
-    """Those of pages; black text of none is lost on a dark ground."""
-    pictures = sorted({page.parent / name for page in published()
-                       for name in re.findall(r"\((\w+\.svg)", page.read_text("utf-8"))})  # fmt: skip
-    assert len(pictures) >= 12
-    assert [path.name for path in pictures if "prefers-color-scheme: dark" not in path.read_text("utf-8")] == []
+    named = {
+        page.parent / name for page in published() for name in re.findall(r"\((\w+\.svg)", page.read_text("utf-8"))
+    }
+    assert len(named) >= 12
+    found = {path.name: lost_in_the_dark(path.read_text("utf-8")) for path in named}
+    assert {name: colours for name, colours in found.items() if colours} == {}
+    belief = (ROOT / "docs" / "belief.svg").read_text("utf-8")
+    assert lost_in_the_dark(re.sub("<style>@media.*?</style>", "", belief)) == {"all"}
+    assert lost_in_the_dark(belief.replace('style="fill: #ffffff"', 'style="fill: #123456"')) == {"#123456"}
 
 
 def test_formulas_are_set(site) -> None:

@@ -34,8 +34,8 @@ def empty(width: float, height: float) -> Figure:
 def save(figure: Figure, path: Path) -> None:
     """Write the whole file or nothing: .png, .svg or .pdf. Raises: FileError."""
     kind, held = path.suffix[1:].lower(), io.BytesIO()
-    figure.savefig(held, format=kind)
     with atomic_write(path, found="replace") as file:
+        figure.savefig(held, format=kind)
         file.write(for_both(held.getvalue().decode()).encode() if kind == "svg" else held.getvalue())
 
 
