@@ -28,12 +28,12 @@ PAGES = ROOT / "README.md", ROOT / "docs" / "tutorial.md"
 COMMAND = re.compile(r"bin/dpfast (histogram) \S+/(flights\.csv\.zip) (\S+ .*?) && ")
 SHOWN = 5  # lines of the table in a page
 
-WIDTH, LEFT, RIGHT, TOP, LINE, GAP = 620, 44, 150, 62, 16, 8
+WIDTH, LEFT, RIGHT, TOP, LINE, GAP = 520, 42, 138, 62, 17, 8
 TICK = 100
 COLOURS = ("one", "two", "three")
 STYLE = """
-text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #24313d }
-.faint { fill: #5a6772 } .key { font-weight: 600 } .title { font-size: 15px; font-weight: 600 }
+text { font: 14px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #24313d }
+.faint { fill: #5a6772 } .key { font-weight: 600 } .title { font-size: 16px; font-weight: 600 }
 .grid { stroke: #5a6772; stroke-opacity: 0.25 } .whisker { stroke-width: 2.5; stroke-linecap: round }
 .one { fill: #1f6fb2; stroke: #1f6fb2 } .two { fill: #b3541e; stroke: #b3541e } .three { fill: #4d7a3a; stroke: #4d7a3a }
 text.one, text.two, text.three { stroke: none }
