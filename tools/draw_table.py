@@ -34,7 +34,7 @@ COLOURS = ("one", "two", "three")
 STYLE = """
 text { font: 14px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #24313d }
 .faint { fill: #5a6772 } .key { font-weight: 600 } .title { font-size: 16px; font-weight: 600 }
-.grid { stroke: #5a6772; stroke-opacity: 0.25 } .whisker { stroke-width: 2.5; stroke-linecap: round }
+.grid { stroke: #5a6772; stroke-opacity: 0.25 } .whisker { stroke-width: 2; stroke-linecap: round }
 .one { fill: #1f6fb2; stroke: #1f6fb2 } .two { fill: #b3541e; stroke: #b3541e } .three { fill: #4d7a3a; stroke: #4d7a3a }
 text.one, text.two, text.three { stroke: none }
 @media (prefers-color-scheme: dark) {
@@ -87,7 +87,7 @@ def marks(found: list[Row], x: float) -> Iterator[str]:
             colour = COLOURS[origins.index(row.origin)]
             low, at, high = (round(LEFT + each * x, 1) for each in (row.low, row.count, row.high))
             yield f'<path class="{colour} whisker" d="M{low:g} {y:g}H{high:g}"/>'
-            yield f'<circle class="{colour}" stroke="none" cx="{at:g}" cy="{y:g}" r="4"/>'
+            yield f'<circle class="{colour}" stroke="none" cx="{at:g}" cy="{y:g}" r="3"/>'
             yield (
                 f'<text x="{high + 8:g}" y="{y + 4.5:g}">{row.count:,}'
                 f'<tspan class="faint" dx="6">{row.low:,} to {row.high:,}</tspan></text>'
@@ -110,7 +110,7 @@ def drawn(found: list[Row], about: str) -> str:
         head.append(f'<text class="faint" x="{at:.1f}" y="{bottom + 18}" text-anchor="middle">{tick}</text>')
     for n, origin in enumerate(sorted({row.origin for row in found})):
         at = LEFT + 104 * n
-        head.append(f'<circle class="{COLOURS[n]}" stroke="none" cx="{at + 5}" cy="42" r="4"/>')
+        head.append(f'<circle class="{COLOURS[n]}" stroke="none" cx="{at + 5}" cy="42" r="3"/>')
         head.append(f'<text class="{COLOURS[n]}" x="{at + 16}" y="46.5">from {origin}</text>')
     title = f'<text class="title" x="{LEFT}" y="22">Planes of each airline, with noise and 95 % intervals</text>'
     size = f'viewBox="0 0 {WIDTH} {height(found)}" width="{WIDTH}" height="{height(found)}"'

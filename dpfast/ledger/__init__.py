@@ -35,7 +35,7 @@ chosen from earlier results. The sums are a privacy filter: [RRUV16] Rogers, Rot
    stopped where their product passes a given one, is not valid: Tran, Räisä, Koskela, Honkela 2026,
    arXiv 2602.06756.
 5. A sealed release is charged once, when its label is reserved. All its tries draw one execution
-   of the mechanism on one input (docs/sealed.md), so they show what one release shows.
+   of the mechanism on one input (docs/behind/sealed.md), so they show what one release shows.
 6. AboveThreshold is charged once and answers for a while. Its queries may be chosen from releases
    made meanwhile, and these from its answers; points 1 to 4 do not cover this. A theorem does. A
    filter that is valid if each mechanism answers once is valid for interactive mechanisms that run

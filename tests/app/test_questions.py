@@ -269,7 +269,7 @@ LAZY, COMPILED = (
 ELSEWHERE = {  # what is asked, too, and answered where these words of a section lead
     "rows of PostgreSQL, and a process that is killed": (LAZY, "[PostgreSQL](engines.md#postgresql)"),
     "a hundred million rows by DuckDB": (LAZY, "[counted by DuckDB](engines.md#a-hundred-million-flights)"),
-    "the draws of C are those of Python": (COMPILED, "[c_library.md](c_library.md)"),
+    "the draws of C are those of Python": (COMPILED, "[The C library](c_library.md)"),
 }
 
 

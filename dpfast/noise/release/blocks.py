@@ -23,7 +23,7 @@ from dpfast.noise.release.engine import (
 )
 from dpfast.noise.release.names import Names, words_of
 
-BLOCK = 1 << 16  # values of a block: a constant of the manifest's version (docs/sealed.md)
+BLOCK = 1 << 16  # values of a block: a constant of the manifest's version (docs/behind/sealed.md)
 
 NOTHING = np.empty(0, INT64)
 SPARE = 8

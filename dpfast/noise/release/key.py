@@ -71,7 +71,7 @@ class Key(_Master):
 
     For what outlives the process, take a KeyFile, or keep `bytes(key)` as you keep the data. It is
     not pickled, and is blank in a forked child. To derive a key spends nothing: releases do.
-    Source: docs/sealed.md.
+    Source: docs/behind/sealed.md.
 
         >>> key = dpfast.Key.generate().derive("visits 2026-11")
         >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
@@ -120,7 +120,7 @@ class KeyFile(_Master):
     path: of the file; it is read once, here.
     Raises: DTypeError, ParameterError; FileError (no file, not a regular one, others may read or
         write it, another length, equal bytes, text); UnsupportedError (on Windows).
-    Source: docs/sealed.md.
+    Source: docs/behind/sealed.md.
 
         >>> made = dpfast.KeyFile.create("visits.key")
         >>> dpfast.KeyFile("visits.key").derive("visits 2026-11") == made.derive("visits 2026-11")

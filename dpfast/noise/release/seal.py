@@ -384,7 +384,7 @@ class Seal:
     `key.seal(mechanism, digests, shape=shape)` makes it.
     manifest: what may be published. cost: the guarantee of all columns together.
     `ledger.reserve(seal)` gives the key that draws, and `seal.without_ledger()` says aloud that
-    nobody pays. Source: docs/sealed.md.
+    nobody pays. Source: docs/behind/sealed.md.
     """
 
     def __init__(
@@ -562,7 +562,7 @@ class Sealed:
     A task needs its own blocks' digests alone: `sealed.only(j)`. One made from a KeyFile pickles
     as the file's path, the key's id and the root: a worker must find the same secret there.
     Whoever has it and a result can take the noise off blocks that they guess: keep it as the data.
-    Source: docs/sealed.md.
+    Source: docs/behind/sealed.md.
 
         >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
         >>> key = dpfast.Key.generate().derive("visits 2026-11")
