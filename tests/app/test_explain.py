@@ -328,7 +328,7 @@ def test_explain_bounds_beliefs(capsys, options, least, most) -> None:
 
 def test_what_substitution_promises_is_about_the_data_of_a_unit(capsys) -> None:
     text, _ = explain(capsys, *LAW, "--adjacency", "substitution", "--unit", "household")
-    assert "if the data of any one household had been" in text
+    assert "replacing the data of any one household by any other data makes any result" in text
     assert "how sure a reader can be of anything about the data of a certain household" in text
     assert "twice the epsilon" not in text
 

@@ -29,7 +29,7 @@ pytest.importorskip("furo", reason="the extra docs")
 pytest.importorskip("sphinx_click", reason="the extra docs")
 
 BESIDE = ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "csrc", "benchmarks", "examples", "dpfast")
-MOST_WORDS = 30_000  # of all pages, without code and what a program wrote
+MOST_WORDS = 30_000  # the sum over all pages, without code and what a program wrote
 HEAVIEST = 500_000  # bytes of a page with all that it loads
 
 
@@ -122,7 +122,7 @@ def test_the_page_of_the_commands_is_set_and_its_lines_can_be_copied(site) -> No
 def test_every_page_fits_a_telephone_a_tablet_and_a_desk(site, width) -> None:
     """No sideways scroll, contrast, reach by keys: tests/app/test_looks.py plants faults.
 
-    A tablet and a desk need one page of each kind, for what a page holds is made narrow on a telephone.
+    Tablets and desks are shown a few pages: all that a page has is narrowest on a telephone.
     """
     if browser.chromium() is None:
         pytest.skip("chromium is not installed")
