@@ -165,6 +165,20 @@ def test_the_site_can_be_read_in_a_day() -> None:
     assert sum(pages.values()) <= MOST_WORDS, pages
 
 
+def unlisted(listing: str) -> list[str]:
+    """Pages of docs/ that the site leaves out and that its list of them does not name."""
+    shown = set(published())
+    pages = (page for page in sorted((ROOT / "docs").rglob("*.md")) if page not in shown and "html" not in page.parts)
+    names = [page.relative_to(ROOT / "docs").as_posix() for page in pages]
+    return [name for name in names if f"]({name})" not in listing]
+
+
+def test_what_the_site_leaves_out_is_listed_there() -> None:
+    listing = (ROOT / "docs" / "source.md").read_text("utf-8")
+    assert unlisted(listing) == []
+    assert unlisted(listing.replace("(behind/trees.md)", "(trees.md)")) == ["behind/trees.md"]
+
+
 def weight(page: Path) -> int:
     """Bytes of a page, and of the pictures, styles and scripts that it loads."""
     text = page.read_text("utf-8")
