@@ -57,26 +57,41 @@ def _between(x: Any, least: float, most: float) -> Any:
     return np.minimum(np.maximum(x, least), most)
 
 
+def _log_tail(hits: int, n: int, p: float) -> float:
+    """ln P(Binomial(n, p) >= hits) for p <= hits / n in doubles, from the ratios of its terms."""
+    further = np.arange(min(n - hits, 100 + 10 * math.isqrt(n)))
+    terms = np.cumprod((n - hits - further) / (hits + 1 + further) * (p / (1 - p)))
+    ways = math.lgamma(n + 1) - math.lgamma(hits + 1) - math.lgamma(n - hits + 1)
+    return ways + hits * math.log(p) + (n - hits) * math.log1p(-p) + math.log1p(float(terms.sum()))
+
+
 @lru_cache(maxsize=1024)
 def lower_bound(hits: int, n: int, alpha: float) -> float:
     """Clopper, Pearson: a p at which n draws have so many hits or more with probability alpha.
 
     The probability may be less, by at most WINDOW alpha. Newton's method: the density in ln p,
     p^hits (1 - p)^(n - hits), is log-concave, so the log-probability is concave in ln p: after one
-    step each p is below the bound, the safe side, but for rounding.
+    step each p is below the bound, the safe side, but for rounding. The first steps are in doubles,
+    for a proved tail takes a millisecond: mostly one is left, which finds that they ended well.
     """
     if not hits:
         return 0.0
-    low, high, p = 0.0, 1.0, float(near_bound(hits, n, normal_quantile(alpha))) or alpha / n
     scale = math.lgamma(hits) + math.lgamma(n - hits + 1) - math.lgamma(n + 1)
+
+    def nearer(p: float, log_tail: float) -> float:
+        slope = math.exp(hits * math.log(p) + (n - hits) * math.log1p(-p) - scale - log_tail)
+        return min(p * math.exp(min(700.0, (math.log(alpha) - WINDOW / 2 - log_tail) / slope)), math.nextafter(1, 0))
+
+    p = float(near_bound(hits, n, normal_quantile(alpha))) or alpha / n
+    for _ in range(3):
+        p = nearer(p, _log_tail(hits, n, p)) if 0 < p < hits / n else p
+    low, high = 0.0, 1.0
     while low < (p := min(p, math.nextafter(high, 0))):
         tail = at_least(hits, n, p)
         low, high = (p, high) if tail <= alpha else (low, p)
         if alpha * (1 - WINDOW) <= tail <= alpha:
             break
-        log_tail = math.log(tail)
-        slope = math.exp(hits * math.log(p) + (n - hits) * math.log1p(-p) - scale - log_tail)
-        p *= math.exp(min(700.0, (math.log(alpha) - WINDOW / 2 - log_tail) / slope))
+        p = nearer(p, math.log(tail))
     return low
 
 
