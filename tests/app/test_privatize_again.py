@@ -30,6 +30,7 @@ LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]
 BLOCK = 4096  # rows of a block and of a group, for all but the tests of `whole`
 ROWS = 9_375  # three blocks, the last one shorter
 LABEL = "visits 2026-11"
+UNCHANGED: dict[tuple[str, int], bytes] = {}  # inputs that were made once, by ending and rows
 
 
 class Release:
@@ -48,6 +49,9 @@ class Release:
 
     def write(self, change: Callable[[dict[str, np.ndarray]], object] = dict) -> None:
         """The input: a count that is noised, another, and a name."""
+        if change is dict and (self.end, self.rows) in UNCHANGED:
+            self.source.write_bytes(UNCHANGED[self.end, self.rows])
+            return
         n = np.arange(self.rows) * 7919
         columns = {"n": n, "m": n.copy(), "name": np.array([f"{i:06}" for i in range(self.rows)], object)}
         change(columns)
@@ -58,6 +62,8 @@ class Release:
             self.source.write_text("n,m,name\n" + "".join(f"{n},{m},{name}\n" for n, m, name in rows))
         else:
             store(pa.table(columns), self.source, rows=4 * self.rows // 15)
+        if change is dict:
+            UNCHANGED[self.end, self.rows] = self.source.read_bytes()
 
     def command(self, *options: object, verb: str = "privatize") -> list[str]:
         return [verb, str(self.source), str(self.out), *self.chosen, *LAW, *self.keyed, *map(str, options)]

@@ -112,7 +112,9 @@ def _nearest(span: Fraction, step: Fraction, cells: int = MOST_CELLS) -> Fractio
     """The part of the span that is nearest to a step; a whole number if both are."""
     most = cells - 1
     if span.denominator == step.denominator == 1:
-        parts = [n for n in range(1, min(int(span), most) + 1) if span.numerator % n == 0]
+        whole, tried = int(span), range(1, min(int(span), most, math.isqrt(int(span))) + 1)
+        small = [n for n in tried if whole % n == 0]
+        parts = [n for n in (*small, *(whole // n for n in reversed(small))) if n <= most]
         return min((span / n for n in parts), key=lambda part: abs(part - step))
     return span / min(max(round(span / step), 1), most)
 
