@@ -338,6 +338,8 @@ def _leaders(scores: Scores, rate: Fraction, k: int, *, gumbel: bool) -> list[in
         finally:
             gaps.fill(0)
             leaders.fill(0)
+        if count == 1:
+            return [int(found[0])]
         best = Fraction(scores.max().item())
         nominated = [(i, rate * (Fraction(scores[i].item()) - best)) for i in found[:count].tolist()]
-        return [nominated[0][0]] if count == 1 else exact.winners(read, nominated, k, gumbel=gumbel)
+        return exact.winners(read, nominated, k, gumbel=gumbel)
