@@ -8,6 +8,7 @@ import gc
 import importlib
 import json
 import math
+import os
 import re
 import runpy
 import subprocess
@@ -49,6 +50,14 @@ def run(*options: object) -> str:
     return CliRunner().invoke(bench, words, catch_exceptions=False, standalone_mode=False).output
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _uncollected() -> Iterator[None]:
+    """No figure is judged here, and to look for garbage takes longer than the calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "collect", lambda *_: 0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> tuple[str, Path]:
     """The table of one tiny run with everything that it can write."""
@@ -71,7 +80,7 @@ def benchmarks(monkeypatch) -> Iterator:
     monkeypatch.syspath_prepend(BENCHMARKS)
     yield importlib.import_module
     for name, module in list(sys.modules.items()):
-        if BENCHMARKS in Path(getattr(module, "__file__", None) or "/").parents:
+        if (getattr(module, "__file__", None) or "").startswith(f"{BENCHMARKS}{os.sep}"):
             del sys.modules[name]
 
 

@@ -58,7 +58,7 @@ def _between(x: Any, least: float, most: float) -> Any:
 
 
 def _log_tail(hits: int, n: int, p: float) -> float:
-    """ln P(Binomial(n, p) >= hits) for p <= hits / n in doubles, from the ratios of its terms."""
+    """The logarithm of at_least for p <= hits / n in doubles, from the ratios of its terms."""
     further = np.arange(min(n - hits, 100 + 10 * math.isqrt(n)))
     terms = np.cumprod((n - hits - further) / (hits + 1 + further) * (p / (1 - p)))
     ways = math.lgamma(n + 1) - math.lgamma(hits + 1) - math.lgamma(n - hits + 1)
