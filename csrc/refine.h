@@ -45,6 +45,7 @@ typedef struct {
     char *out;
     uint64_t start;
     int64_t n;
+    uintptr_t next; /* where the next batch of a bulk call lies, in bytes */
     int refused;    /* a value is not finite */
     int open;       /* all digits leave a draw undecided */
     int16_t *noise; /* NULL, or: draws go there, and are summed later (table.h) */
