@@ -259,6 +259,11 @@ void dpf_look_up(const uint64_t *rows, int64_t n, uint64_t base, const int64_t *
 int64_t dpf_pack(const uint64_t *units, const int64_t *places, int64_t n, uint64_t base, uint64_t last, int bits,
                  uint64_t *out);
 
+/* Sort words below 2^bits in place, in time that their order does not change. spare: room for n
+ * words, or for DPF_SPARE if these are fewer. */
+enum { DPF_SPARE = 1 << 16 };
+void dpf_sort(uint64_t *words, int64_t n, int bits, uint64_t *spare);
+
 /* Where each wanted word is among words that rise, modulo 2^64, from the first on; or -1. begins:
  * for each bucket of 2^shift how many words come before it; and at its end how many there are. */
 void dpf_search(const uint64_t *wanted, int64_t n, const uint64_t *words, int shift, const int64_t *begins,

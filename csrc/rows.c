@@ -42,6 +42,77 @@ int64_t dpf_pack(const uint64_t *units, const int64_t *places, int64_t n, uint64
     return beyond ? -1 : kept;
 }
 
+enum { DIGIT = 8, DIGITS = 1 << DIGIT, HANDFUL = 32 };
+
+/* What a sort looks at of a word in one step. */
+static int64_t digit_of(uint64_t word, int shift) {
+    return (int64_t)(word >> shift & (DIGITS - 1));
+}
+
+/* Where the words of each digit end, once they come one after the other. */
+static void ends_of_digits(const uint64_t *words, int64_t n, int shift, int64_t *ends) {
+    memset(ends, 0, sizeof *ends * DIGITS);
+    for (int64_t i = 0; i < n; i++)
+        ends[digit_of(words[i], shift)]++;
+    for (int i = 1; i < DIGITS; i++)
+        ends[i] += ends[i - 1];
+}
+
+/* Words of each digit come together, in their place. */
+__attribute__((noinline)) static void part(uint64_t *words, int shift, const int64_t *ends) {
+    int64_t heads[DIGITS] = {0};
+    memcpy(heads + 1, ends, sizeof *ends * (DIGITS - 1));
+    for (int more = 1; more;) { /* a step brings one word home, a round half of those that are not there */
+        more = 0;
+        for (int digit = 0; digit < DIGITS; digit++) {
+            for (int64_t i = heads[digit]; i < ends[digit]; i++) {
+                const uint64_t word = words[i];
+                const int64_t home = heads[digit_of(word, shift)]++;
+                words[i] = words[home];
+                words[home] = word;
+            }
+            more |= heads[digit] < ends[digit];
+        }
+    }
+}
+
+/* By the last digit, then by the one above it and so on, from one array to the other and back. */
+__attribute__((noinline)) static void sort_through(uint64_t *spare, uint64_t *words, int64_t n, int bits) {
+    uint64_t *from = words, *to = spare;
+    int64_t ends[DIGITS];
+    for (int shift = 0; shift < bits; shift += DIGIT) {
+        ends_of_digits(from, n, shift, ends);
+        for (int64_t i = n; i-- > 0;)
+            to[--ends[digit_of(from[i], shift)]] = from[i];
+        uint64_t *const other = from;
+        from = to, to = other;
+    }
+    if (from != words)
+        memcpy(words, from, sizeof *words * (size_t)n);
+}
+
+void dpf_sort(uint64_t *words, int64_t n, int bits, uint64_t *spare) {
+    if (n <= HANDFUL) {
+        for (int64_t i = 1, at; i < n; i++) {
+            const uint64_t word = words[i];
+            for (at = i; at > 0 && words[at - 1] > word; at--)
+                words[at] = words[at - 1];
+            words[at] = word;
+        }
+    } else if (n <= DPF_SPARE) {
+        sort_through(spare, words, n, bits);
+    } else if (bits > 0) { /* more than the caches hold */
+        const int shift = bits > DIGIT ? bits - DIGIT : 0;
+        int64_t ends[DIGITS];
+        ends_of_digits(words, n, shift, ends);
+        part(words, shift, ends);
+        for (int digit = 0; digit < DIGITS; digit++) {
+            const int64_t begin = digit > 0 ? ends[digit - 1] : 0;
+            dpf_sort(words + begin, ends[digit] - begin, shift, spare);
+        }
+    }
+}
+
 void dpf_search(const uint64_t *wanted, int64_t n, const uint64_t *words, int shift, const int64_t *begins,
                 int64_t buckets, int64_t *places) {
     for (int64_t i = 0; i < n; i++) {

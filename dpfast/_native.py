@@ -497,6 +497,12 @@ def pack(units: np.ndarray, places: np.ndarray, base: int, last: int, bits: int,
     return int(lib.dpf_pack(_words(units), _integers(places), units.size, base, last, bits, _words(out)))
 
 
+def sort(words: np.ndarray, bits: int) -> None:
+    """Sort words below 2^bits in place."""
+    spare = np.empty(min(words.size, SPARE), np.uint64)
+    lib.dpf_sort(_words(words), words.size, bits, _words(spare))
+
+
 def search(wanted: np.ndarray, words: np.ndarray, shift: int, begins: np.ndarray) -> np.ndarray:
     """Where wanted words are among rising ones, or -1. begins: where buckets of 2^shift begin."""
     places = np.empty(wanted.size, np.int64)
@@ -507,6 +513,7 @@ def search(wanted: np.ndarray, words: np.ndarray, shift: int, begins: np.ndarray
 
 
 FEW: int = lib.DPF_FEW
+SPARE: int = lib.DPF_SPARE
 _words, _integers = (partial(ffi.from_buffer, ffi.typeof(f"{kind}[]")) for kind in ("uint64_t", "int64_t"))
 
 

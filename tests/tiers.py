@@ -64,6 +64,7 @@ LAWS = set(_native.LAW_NUMBERS)  # that C has
 # Rows that are bounded.
 FEW, Choice, hash_texts = _native.FEW, _native.Choice, _native.hash_texts
 bounded_counts, chosen_rows = _native.bounded_counts, _native.chosen_rows
+SPARE, sort = _native.SPARE, _native.sort
 
 # ---------------------------------------------------------- what a mechanism keeps: functions of it
 

@@ -811,6 +811,20 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Words of every length up to so many bits: parts of them are few, many, or more than the caches hold. */
+static void sorted(int64_t n, int bits) {
+    uint64_t *const words = room(sizeof *words * (size_t)n), *const wanted = room(sizeof *wanted * (size_t)n);
+    uint64_t *const spare = room(sizeof *spare * (size_t)(n < DPF_SPARE ? n : DPF_SPARE));
+    for (int64_t i = 0; i < n; i++)
+        words[i] = wanted[i] = any() >> (64 - bits) >> any() % (uint64_t)bits;
+    qsort(wanted, (size_t)n, sizeof *wanted, ascending);
+    dpf_sort(words, n, bits, spare);
+    same(words, wanted, sizeof *words * (size_t)n, "sorted words");
+    free(words);
+    free(wanted);
+    free(spare);
+}
+
 /* Rows of units with few bins and with many: what is kept, by each instruction set. */
 static void rows(int isa, int64_t most, int with_units) {
     enum { ROWS = 2500, BITS = 7, BINS = 1 << BITS, UNITS = 40 };
@@ -832,7 +846,7 @@ static void rows(int isa, int64_t most, int with_units) {
     dpf_look_up((const uint64_t *)place, ROWS, 0, table, BINS, place);
     const int64_t n = dpf_pack(row, place, ROWS, 0, UNITS - 1, BITS, row);
     holds(n == ROWS, "all rows are of a unit and a bin");
-    qsort(row, ROWS, sizeof *row, ascending);
+    dpf_sort(row, ROWS, BITS + 6, (uint64_t *)place);
     for (int i = 0; i < BINS; i++)
         bins[i] = any(), counts[i] = same_counts[i] = tops[i] = 0, lows[i] = 0;
     for (int i = 0; i < UNITS; i++)
@@ -877,6 +891,10 @@ int main(int count, char **given) {
     plans();
     library();
     mode();
+    static const int64_t sizes[] = {0, 1, 32, 33, 1000, DPF_SPARE, DPF_SPARE + 1, 3 * DPF_SPARE + 5};
+    for (size_t at = 0; at < sizeof sizes / sizeof *sizes; at++)
+        for (int bits = 1; bits <= 64; bits += 7)
+            sorted(sizes[at], bits);
     for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1)) {
         blocks(isa);
         store(isa);

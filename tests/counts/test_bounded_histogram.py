@@ -179,6 +179,36 @@ def test_every_instruction_set_keeps_the_same(most, isa) -> None:
     assert tiers.bounded_counts(rows.astype(np.uint64), choice, most, 4).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("size", [0, 1, 32, 33, 1000, tiers.SPARE, tiers.SPARE + 1, 5 * tiers.SPARE])
+def test_words_are_sorted(size) -> None:
+    """Of every length up to all bits, and all alike; ones among zeros; rising and falling."""
+    rng = np.random.default_rng(size)
+    for bits in (1, 8, 9, 29, 64):
+        words = rng.integers(0, 2**bits, size, np.uint64)
+        for given in (
+            words,
+            words >> rng.integers(0, bits, size, np.uint64),
+            words[:1].repeat(size),
+            words // 2 ** (bits - 1),
+        ):
+            for ordered in (given, np.sort(given), np.sort(given)[::-1]):
+                tiers.sort(found := ordered.copy(), bits)
+                assert np.array_equal(found, np.sort(given))
+
+
+@pytest.mark.parametrize(
+    "low, step", [(-(2**63), 1), (2**63 - 5, 1), (2**64 - 5, 1), (-2, 1), (-(2**63), 2**62), (0, 2**53)]
+)
+def test_many_rows_are_sorted_by_unit_and_key(low, step) -> None:
+    """At both ends of the types: a pair is counted once, however far apart its rows are."""
+    rng, size, domain = np.random.default_rng(1), 3 * tiers.SPARE, np.arange(-2, 5)
+    units = np.array([low + i * step for i in range(4 if step > 1 else 5)], np.uint64 if low >= 2**63 - 5 else np.int64)
+    keys, at = rng.integers(-3, 5, size), rng.integers(0, units.size, size)
+    at[keys == 2] = 3  # who alone has it
+    counts = bounded_histogram(keys, units[at], domain=domain, max_partitions=7, max_per_partition=1).counts
+    assert counts.tolist() == [1 if key == 2 else units.size for key in domain.tolist()]
+
+
 @settings(max_examples=100, deadline=None)
 @given(TABLES, *BOUNDS, st.integers(0, 2**256 - 1), st.randoms(use_true_random=False))
 def test_a_unit_is_on_its_own(rows, partitions, cap, secret, random) -> None:

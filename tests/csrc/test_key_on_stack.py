@@ -310,6 +310,7 @@ KEYLESS = {
     "dpf_look_up",
     "dpf_pack",
     "dpf_search",
+    "dpf_sort",
     "dpf_totals",
     "dpf_all_finite",
     "dpf_small",

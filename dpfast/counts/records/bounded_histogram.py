@@ -774,7 +774,7 @@ def _sorted_rows(
         kept += found
     rows = rows[:kept]
     if amounts is None:
-        rows.sort()
+        _native.sort(rows, units.last.bit_length() + bits)
         return rows, values
     order = np.argsort(rows)
     rows = rows[order]  # the old ones go, before there are other values
