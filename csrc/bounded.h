@@ -6,6 +6,7 @@
 #include "tags.h"
 
 typedef uint64_t tags_at_once __attribute__((vector_size(DPF_VECTOR)));
+typedef int64_t signed_at_once __attribute__((vector_size(DPF_VECTOR)));
 
 /* The words of a unit's bins become their tags, DPF_FEW of them. */
 DPF_INLINE void tags_of_bins(const dpf_choice *how, uint64_t name, uint64_t *words, int64_t found) {
@@ -25,23 +26,22 @@ DPF_INLINE void tags_of_bins(const dpf_choice *how, uint64_t name, uint64_t *wor
     }
 }
 
-DPF_INLINE int64_t lesser(const uint64_t *tags, uint64_t tag, int many) {
-    int64_t less = 0;
-    for (int i = 0; i < many; i++)
-        less += tags[i] < tag;
-    return less;
-}
-
 /* The bins of the `most` least tags come first in begin and many. Returns how many they are: more
  * than `most` if tags are equal. Without branches, for a processor foresees no tag. */
-DPF_INLINE int64_t keep_least(uint64_t *tags, int64_t found, int64_t most, int64_t *begin, int64_t *many) {
-    int64_t kept = 0;
-    for (int64_t i = found; i < DPF_FEW; i++)
-        tags[i] = UINT64_MAX;
+DPF_INLINE int64_t keep_least(const uint64_t *tags, int64_t found, int64_t most, int64_t *begin, int64_t *many) {
+    enum { EACH = DPF_VECTOR / 8 };
+    int64_t less[DPF_FEW], kept = 0;
+    for (int64_t at = 0; at < found; at += EACH) { /* less[i]: how many tags are */
+        tags_at_once those;
+        signed_at_once sum = {0};
+        memcpy(&those, tags + at, sizeof those);
+        for (int64_t i = 0; i < found; i++)
+            sum -= tags[i] < those;
+        memcpy(less + at, &sum, sizeof sum);
+    }
     for (int64_t i = 0; i < found; i++) {
-        const int64_t less = found <= DPF_FEW / 2 ? lesser(tags, tags[i], DPF_FEW / 2) : lesser(tags, tags[i], DPF_FEW);
         begin[kept] = begin[i], many[kept] = many[i];
-        kept += less < most;
+        kept += less[i] < most;
     }
     return kept;
 }

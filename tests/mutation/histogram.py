@@ -18,7 +18,7 @@ MUTANTS = [
            "test_histogram_again.py -k 'every_option or told_as_such'"),
     Mutant("a unit has rows beyond the cap", "csrc/bounded.h", "many[i] < cap ? many[i] : cap", "many[i]",
            "test_bounded_histogram.py -k equal_to_the_reference"),
-    Mutant("a unit of few keys keeps other keys", "csrc/bounded.h", "less += tags[i] < tag;", "less += tags[i] > tag;",
+    Mutant("a unit of few keys keeps other keys", "csrc/bounded.h", "sum -= tags[i] < those;", "sum -= tags[i] > those;",
            "test_bounded_histogram.py -k equal_to_the_reference"),
     Mutant("equal tags break the bound", "csrc/bounded.h", "if (kept > most) {", "if (found > FEW) {",
            "test_bounded_histogram.py -k equal_tags"),
