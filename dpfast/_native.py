@@ -112,7 +112,7 @@ class StreamKey:
 
     def take(self, secret: bytes | memoryview | int) -> None:
         """secret: the bytes, or their address."""
-        ffi.memmove(self._bytes, ffi.cast(_KEY, secret) if isinstance(secret, int) else secret, 32)
+        _move(self._bytes, _cast(_KEY, secret) if isinstance(secret, int) else secret, 32)
         self.address = int(_cast(_ADDRESS, self._bytes))
 
     def block(self, counter: int, nonce: int) -> bytes:
@@ -372,8 +372,7 @@ class Release:
     def add(self, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int) -> None:
         """Values at .. at + n - 1 of plain arrays. Raises: as `refuse`; the results are zeros."""
         offset = at * self._itemsize
-        with _bytes(values) as x, _bytes(out) as y:
-            done = lib.dpf_add(self._how, start, n, x + offset, y + offset)
+        done = lib.dpf_add(self._how, start, n, _bytes(values) + offset, _bytes(out) + offset)
         if done < 0:
             refuse(done)
 

@@ -34,7 +34,7 @@ MUTANTS = [
     Mutant("the counts get noise under a key in place", "dpfast/noise/mechanisms/mechanism.py",
            "if not (key is None or out is None or disjoint(np.asarray(values), out)):", "if False:",
            "test_sealed.py -k in_place"),
-    Mutant("a result of another's is trusted to keep the copies", "dpfast/noise/mechanisms/mechanism.py", "unseen=given.out is None", "unseen=True",
+    Mutant("a result of another's is trusted to keep the copies", "dpfast/noise/mechanisms/mechanism.py", "unseen=out is None", "unseen=True",
            "test_seal_guards.py -k rewritten_between"),
     Mutant("an array of more cells is released", "dpfast/noise/mechanisms/mechanism.py", "if most is not None and size > most:", "if False:",
            "test_sensitivity.py -k more_cells"),

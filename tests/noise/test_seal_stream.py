@@ -147,6 +147,17 @@ def test_golden_stream_keys_of_a_table() -> None:
     assert hashlib.sha256(b"".join(found)).hexdigest()[:32] == GOLDEN["table"]
 
 
+def test_golden_releases_of_few_values() -> None:
+    """Of 300 labels, no value to 299, as ever: four laws, with names and without, three widths."""
+    laws, found = (DiscreteLaplace(1, 10), DiscreteGaussian(3), Laplace(1, 3), Gaussian(2)), hashlib.sha256()
+    for i in range(300):
+        values = (np.arange(i) % 7 - 3).astype("f8" if i % 4 > 1 else ("i8", "u1", "i4")[i % 3])
+        names = None if i % 5 else [f"name {j}" for j in range(i)]
+        key = dpfast.Key.from_bytes(bytes(range(32))).derive(f"label {i}")
+        found.update(laws[i % 4].release(values, key=key, names=names).tobytes())
+    assert found.hexdigest() == "7a267c0b0294105fa34e90205b8c6f3bfbdab4645f4c162f291427d9872376c0"
+
+
 def canonical(name: Any) -> bytes:
     if isinstance(name, tuple):
         return E("tuple", *map(canonical, name))

@@ -487,7 +487,7 @@ class Releasing(Mechanism, Payable):
         if key is not None or names is not None or resume is not False:
             if not (key is None or out is None or disjoint(np.asarray(values), out)):  # a clamp has made a copy
                 raise ParameterError("out must not be values themselves under a key: no retry could read them again")
-            self._sealed(job, public, (constant_work, plan), charge, Given(*given)._replace(threads=threads))
+            self._sealed(job, public, (constant_work, plan, threads), charge, given)
             return job.out if job.out.ndim or out is not None else job.out[()]
         if not job.counts.flags.c_contiguous and out is None:
             kind: Any = job.out.dtype
@@ -520,25 +520,25 @@ class Releasing(Mechanism, Payable):
         self,
         job: Job | RealJob,
         public: Inputs,
-        work: tuple[bool, _native.Plan],
+        work: tuple[bool, _native.Plan, int | None],
         reserve: Callable[..., None] | None,
-        given: Given,
+        given: tuple[Any, ...],
     ) -> None:
         """Fill job.out under a key: each block of the values from the stream of its own digest."""
-        names, (constant_work, plan) = given.names, work
-        if given.key is None:
+        (constant_work, plan, threads), (out, *_, key, names, resume, _) = work, given
+        if key is None:
             what = "resume is" if names is None else "names are"
             raise ParameterError(f"{what} for a release under a key, and there is no key")
-        again = given.resume is not False and flag("resume", given.resume)
-        task = _keys().task_of(given.key, self, reserve, public.named(), resume=again)
+        again = resume is not False and flag("resume", resume)
+        task = _keys().task_of(key, self, reserve, public.named(), resume=again)
         blocks = Blocks(
             job,
             plan.address,
             narrow=self._narrow,
             constant_work=constant_work,
             names=names if names is None or isinstance(names, Names) else Names.read("names", names, job.counts.size),
-            threads=given.threads,
-            unseen=given.out is None,
+            threads=threads,
+            unseen=out is None,
         )
         try:
             task.take(blocks)

@@ -54,6 +54,7 @@ class Blocks:
     ) -> None:
         """unseen: whether the result is new memory, which nobody else has."""
         self.job, self.values, self.out, self.names, self.threads = job, job.counts, job.out, names, threads
+        self.size = self.values.size
         self.kinds = kinds_of(job)
         as_noised = isinstance(job, Job) and self.values.dtype == self.kinds[0] and is_plain(self.values)
         self._as_noised = self.values.reshape(-1) if as_noised else None  # where the values lie as they are noised
@@ -64,10 +65,6 @@ class Blocks:
         self._kept, self._digests = NOTHING, list[bytes]()  # copies of all blocks, for `draw`
         past = self._straight and not unseen and self.size >= NON_TEMPORAL
         self._how = as_c(job, self.kinds, plan, narrow, constant_work, past)
-
-    @property
-    def size(self) -> int:
-        return self.values.size
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -16,12 +16,12 @@ BYTES, LITTLE = np.dtype(np.uint8), sys.byteorder == "little"
 
 
 def words_of(array: Any) -> tuple[str, Any]:
-    """Integers as eight little-endian bytes each, and how to read them: -1 is not 2^64 - 1."""
+    """Integers of one axis as eight little-endian bytes each, and how to read them: -1 is not 2^64 - 1."""
     if array.dtype is INT64 and array.flags.c_contiguous and LITTLE:
-        return "integers", array.reshape(-1).view(BYTES)
+        return "integers", array.view(BYTES)
     words = np.ascontiguousarray(array, f"<{array.dtype.kind}8")
     unsigned = words.dtype == UINT64 and words.size > 0 and int(words.max()) >= 2**63
-    return "unsigned" if unsigned else "integers", words.reshape(-1).view(BYTES)
+    return "unsigned" if unsigned else "integers", words.view(BYTES)
 
 
 class Names:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,7 @@ from dpfast.noise.release.secret import (
     Part,
     Terms,
     encode,
+    encode_public,
     keyed,
     lock,
     read_again,
@@ -72,7 +73,7 @@ class Manifest(NamedTuple):
     def encoded(self) -> bytes:
         rest = _encoded(self.kind, self.domain, self.size, self.columns)
         terms = encode(b"", *[encode(*term) for term in self.terms]) if self.terms else b""  # no column is empty
-        return encode(self.version, self.stream, self.label) + rest + terms
+        return encode_public(self.version, self.stream) + encode(self.label) + rest + terms
 
     def rows(self, block: int, column: str = "") -> int:
         """How many rows a block has; of a bucket nobody knows."""
@@ -213,6 +214,8 @@ def named_terms(terms: Mapping[str, str]) -> Terms:
 
     Raises: DTypeError, ParameterError.
     """
+    if not terms and type(terms) is dict:
+        return ()
     if not isinstance(terms, Mapping) or not all(isinstance(each, str) for term in terms.items() for each in term):
         raise DTypeError(f"terms must be a mapping of texts to texts, not {type(terms).__name__}")
     try:
@@ -293,16 +296,18 @@ class BlockDigest(NamedTuple):
 
 
 def block_digest(begun: blake3, column: str, block: int, fields: Iterable[Any]) -> bytes:
-    """fields: texts and runs of bytes; each goes behind its length.
+    """fields: texts and, behind them, runs of bytes; each goes behind its length.
 
     begun: holds the key, which as bytes would stand among the locals of a traceback.
     """
-    found = begun.copy()
-    found.update(encode(column, block))
+    found, before = begun.copy(), encode_public(column, block)
     for field in fields:
-        run = field.encode() if isinstance(field, str) else field
-        found.update(len(run).to_bytes(8, "little"))
-        found.update(run)
+        if isinstance(field, str):
+            before += encode_public(field)
+        else:
+            found.update(before + len(field).to_bytes(8, "little"))
+            found.update(field)
+            before = b""
     return found.digest(length=32)
 
 
@@ -395,9 +400,9 @@ class Seal:
         digests: Mapping[tuple[str, int], tuple[int, bytes]],
         source: bytes = b"",
     ) -> None:
-        """columns: their mechanisms. digests: rows and digest of each block, by its place."""
+        """columns: their mechanisms. digests: rows and digest of each block, by its place, in order."""
         self.manifest, self._key, self._columns, self._digests = about, key, columns, digests
-        fields = [field for name in columns for j in range(about.blocks(name)) for field in digests[name, j]]
+        fields: Iterable[int | bytes] = chain.from_iterable(digests.values())
         self._root = key._keyed("root", encode(*([source] if source else []), *fields))  # noqa: SLF001
         self._input = encode(about.encoded(), self._root)
 
@@ -453,7 +458,7 @@ class Seal:
 
 
 def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], tuple[int, bytes]]:
-    """Rows and digest of each block by its place. key: its id. Raises: ParameterError."""
+    """Rows and digest of each block by its place, in order. key: its id. Raises: ParameterError."""
     columns = {name for name, _ in about.columns}
     for each in digests:
         if each.key != key:
@@ -474,7 +479,7 @@ def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict
     wanted = sum(map(about.blocks, columns))
     if len(digests) < wanted:
         raise ParameterError(f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing")
-    return found
+    return {at: found[at] for name, _ in about.columns for at in zip(repeat(name), range(about.blocks(name)))}
 
 
 def check_versions(stream: int, version: int) -> None:
@@ -658,7 +663,7 @@ class Sealed:
             raise OtherInputError(
                 f"{self.manifest.label!r}: values must be those that were sealed, and a block is not; nothing of it was drawn"
             )
-        return keyed(self._secrets[0], "stream key", encode(column, block, digest))
+        return keyed(self._secrets[0], "stream key", encode_public(column, block) + encode(digest))
 
     def __repr__(self) -> str:
         return f"<Sealed {self.manifest.label!r}, key {self.key_id[:8]}>"
@@ -724,7 +729,7 @@ class Whole(Task):
     ) -> None:
         """reserve: what a ledger does; by default the record of this process."""
         self._key, self._mechanism = key, mechanism
-        self._terms = joined(key.terms or (), named_terms(inputs))
+        self._terms = joined(key.terms or (), named_terms(inputs)) if inputs else key.terms or ()
         self._reserve = reserve or partial(reserve_here, resume=resume)
 
     def take(self, blocks: Blocks) -> None:

@@ -16,6 +16,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -25,20 +26,29 @@ from dpfast.system import at_fork, must_have_owners, open_private
 
 LENGTH = 32
 ID_LENGTH = 16
-TEXT = frozenset(string.printable.encode())
+TEXT = string.printable.encode()
 Terms: TypeAlias = tuple[tuple[str, str], ...]  # what a manifest names beside its columns
 How: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # what makes a part again, as pickle calls it
 _length = struct.Struct("<Q").pack
 
+
+class _Reference(weakref.ref["Secret"]):
+    """Equal to none but itself: two secrets that are equal are blanked both."""
+
+    __slots__ = ()
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+
 # All secrets of this process, which a forked child finds blank; a fork waits for the lock.
-_secrets: weakref.WeakValueDictionary[int, Secret] = weakref.WeakValueDictionary()
+_secrets: set[_Reference] = set()
 lock = threading.RLock()
 
 
 def _blank() -> None:
     try:
-        for secret in list(_secrets.values()):
-            secret._blank()  # noqa: SLF001
+        for reference in list(_secrets):
+            if (secret := reference()) is not None:
+                secret._blank()  # noqa: SLF001
     finally:
         lock.release()
 
@@ -55,6 +65,9 @@ def encode(*fields: bytes | str | int) -> bytes:
     return b"".join(pieces)
 
 
+encode_public = lru_cache(maxsize=256)(encode)  # of texts and integers that come again and again
+
+
 def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
     """A pseudo-random function of (purpose, data): at most 16 letters, and whatever bytes."""
     return blake2b(data, key=secret, digest_size=LENGTH, person=purpose.encode()).digest()
@@ -62,9 +75,9 @@ def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
 
 def guessable(secret: bytes) -> str | None:
     """What 32 bytes are, in words, if nobody drew them: random bytes are so once in 10^13 keys."""
-    if len(set(secret)) == 1:
+    if secret == len(secret) * secret[:1]:
         return f"{len(secret)} equal bytes, such as a crash or a restored backup leaves"
-    return "all text, such as a password" if not set(secret) - TEXT else None
+    return "all text, such as a password" if not secret.translate(None, TEXT) else None
 
 
 def warn_insecure(what: str) -> None:
@@ -93,7 +106,7 @@ class Secret:
         self.id = keyed(secret, "key id")[:ID_LENGTH].hex()  # tells keys apart, and nothing of the secret
         with lock:
             self._held = bytearray(secret)
-            _secrets[id(self)] = self
+            _secrets.add(_Reference(self, _secrets.discard))
 
     __init__.__qualname__ = "Key"  # as users call it, for errors of Python's own
 
