@@ -15,6 +15,8 @@ MUTANTS = [
     Mutant("a worker takes any key", "dpfast/noise/release/secret.py", "if found.id != key_id:", "if False:", "test_seal_workers.py -k another_key_or_version"),
     Mutant("a forked child has the keys", "dpfast/noise/release/secret.py", "            secret._blank()  # noqa: SLF001", "            pass",
            "test_processes.py -k has_no_key"),
+    Mutant("of two equal keys a forked child has one", "dpfast/noise/release/secret.py", "    __eq__, __hash__ = object.__eq__, object.__hash__\n", "",
+           "test_processes.py -k has_no_key"),
     Mutant("a fork resizes a key that is in use", "dpfast/noise/release/secret.py", "self._held[:] = bytes(len(self._held))", 'self._held[:] = b""',
            "test_processes.py -k has_no_key"),
     Mutant("a key file may be read by others", "dpfast/noise/release/secret.py", "if about.st_mode & 0o077:", "if False:", "test_key.py -k relied_on"),
@@ -41,6 +43,6 @@ MUTANTS = [
            "test_key.py -k relied_on"),
     Mutant("a key file may be longer", "dpfast/noise/release/secret.py", "secret = os.read(handle, LENGTH + 1)", "secret = os.read(handle, LENGTH)",
            "test_key.py -k relied_on"),
-    Mutant("the key of digests stands among a traceback's locals", "dpfast/noise/release/seal.py", '        key, by = self._key, _by(self._key._keyed("block digest"))', '        secret = self._key._keyed("block digest")\n        key, by = self._key, _by(secret)',
+    Mutant("the key of digests stands among a traceback's locals", "dpfast/noise/release/seal.py", '        digest = partial(block_digest, _by(key._keyed("block digest")), "")', '        secret = key._keyed("block digest")\n        digest = partial(block_digest, _by(secret), "")',
            "test_nothing_private_is_shown.py -k locals"),
 ]  # fmt: skip

@@ -121,7 +121,7 @@ def test_a_forked_child_has_no_key(seconds) -> None:
         + """
     import contextlib, time
     master = dpfast.Key.generate()
-    held = [master, key, dpfast.KeyFile.create(f"{sys.argv[2]}/visits.key"), master.derive("more")]
+    held = [master, key, dpfast.KeyFile.create(f"{sys.argv[2]}/visits.key"), master.derive("more"), master.derive("more")]
     digester = key.digester(mech)
     digest = digester(0, [1, 2, 3])
     seal = key.seal(mech, [digest], shape=(3,))

@@ -733,12 +733,13 @@ class Whole(Task):
         self._reserve = reserve or partial(reserve_here, resume=resume)
 
     def take(self, blocks: Blocks) -> None:
-        key, by = self._key, _by(self._key._keyed("block digest"))  # noqa: SLF001
-        found = blocks.digests(lambda j, fields: block_digest(by, "", j, fields))
+        key = self._key
+        digest = partial(block_digest, _by(key._keyed("block digest")), "")  # noqa: SLF001
+        found = blocks.digests(digest)
         columns = {"": self._mechanism}
         about = Manifest(key.label, ARRAY, records(columns), blocks.shape, terms=self._terms)
-        digests = {("", j): (about.rows(j), digest) for j, digest in enumerate(found)}
+        digests = {("", j): (about.rows(j), each) for j, each in enumerate(found)}
         seal = Seal(key, columns, about, digests)
         self._reserve(seal)
         sealed = seal._reserved()  # noqa: SLF001
-        blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
+        blocks.draw(partial(sealed.stream_key, ""), digest)
