@@ -148,7 +148,7 @@ def test_golden_stream_keys_of_a_table() -> None:
 
 
 def test_golden_releases_of_few_values() -> None:
-    """Of 300 labels, no value to 299, as ever: four laws, with names and without, three widths."""
+    """300 labels give the bytes that they always gave: four laws, with names of rows or none."""
     laws, found = (DiscreteLaplace(1, 10), DiscreteGaussian(3), Laplace(1, 3), Gaussian(2)), hashlib.sha256()
     for i in range(300):
         values = (np.arange(i) % 7 - 3).astype("f8" if i % 4 > 1 else ("i8", "u1", "i4")[i % 3])

@@ -16,7 +16,7 @@ BYTES, LITTLE = np.dtype(np.uint8), sys.byteorder == "little"
 
 
 def words_of(array: Any) -> tuple[str, Any]:
-    """Integers of one axis as eight little-endian bytes each, and how to read them: -1 is not 2^64 - 1."""
+    """One axis of integers, eight little-endian bytes each, and their kind: -1 is not 2^64 - 1."""
     if array.dtype is INT64 and array.flags.c_contiguous and LITTLE:
         return "integers", array.view(BYTES)
     words = np.ascontiguousarray(array, f"<{array.dtype.kind}8")

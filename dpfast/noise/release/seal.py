@@ -214,7 +214,7 @@ def named_terms(terms: Mapping[str, str]) -> Terms:
 
     Raises: DTypeError, ParameterError.
     """
-    if not terms and type(terms) is dict:
+    if type(terms) is dict and not terms:
         return ()
     if not isinstance(terms, Mapping) or not all(isinstance(each, str) for term in terms.items() for each in term):
         raise DTypeError(f"terms must be a mapping of texts to texts, not {type(terms).__name__}")
@@ -400,7 +400,7 @@ class Seal:
         digests: Mapping[tuple[str, int], tuple[int, bytes]],
         source: bytes = b"",
     ) -> None:
-        """columns: their mechanisms. digests: rows and digest of each block, by its place, in order."""
+        """columns: their mechanisms. digests: rows and digest of each block in order, by place."""
         self.manifest, self._key, self._columns, self._digests = about, key, columns, digests
         fields: Iterable[int | bytes] = chain.from_iterable(digests.values())
         self._root = key._keyed("root", encode(*([source] if source else []), *fields))  # noqa: SLF001

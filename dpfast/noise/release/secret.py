@@ -65,7 +65,7 @@ def encode(*fields: bytes | str | int) -> bytes:
     return b"".join(pieces)
 
 
-encode_public = lru_cache(maxsize=256)(encode)  # of texts and integers that come again and again
+encode_public = lru_cache(maxsize=256)(encode)  # remembered: texts and integers, which come again and again
 
 
 def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
