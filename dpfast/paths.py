@@ -308,12 +308,14 @@ def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
         raise FileError(f"{path} exists{why}; --force would replace it")
 
 
-def make(path: Path, content: bytes) -> None:
+def make(path: Path, *pieces: bytes | memoryview) -> None:
     """Make a file for its owner alone, over nothing; it is on the disk then. Raises: OSError."""
     handle = system.open_private(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     try:
-        while content:  # no buffer: a secret is not copied
-            content = content[os.write(handle, content) :]
+        for piece in pieces:
+            content = memoryview(piece)  # no buffer: a secret is not copied
+            while content:
+                content = content[os.write(handle, content) :]
         system.to_disk(handle)
     finally:
         os.close(handle)

@@ -30,11 +30,22 @@ _silent: set[Path] = set()  # where it was said that no head can be written
 
 
 class Head(NamedTuple):
-    """A charge that was seen: its number, its digest, and all that was spent with it."""
+    """A charge that was seen: its number, its digest, and all that was spent with it.
+
+    And the tag that was seen last: how many there were, and its digest. Steps of running totals
+    reserve tags, and charge nothing.
+    """
 
     number: int
     digest: bytes
     spent: tuple[Fraction, ...]
+    tags: int = 0
+    tag: bytes = b""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Which of two heads of a ledger is the later one."""
+        return self.number, self.tags
 
 
 def name_of(place: Path) -> Path:
@@ -48,8 +59,8 @@ def heads(key: KeyFile, ledger: bytes) -> tuple[Head, ...]:
     Raises: LedgerError (it was not written under this key).
     """
     return tuple(
-        Head(number, bytes.fromhex(digest), tuple(map(Fraction, spent)))
-        for number, digest, spent in known(key).get(ledger.hex(), ())
+        Head(number, bytes.fromhex(digest), tuple(map(Fraction, spent)), *_tags(more))
+        for number, digest, spent, *more in known(key).get(ledger.hex(), ())
     )
 
 
@@ -75,8 +86,10 @@ def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
             lock(turn, wait=True)
             found = known(key)
             before = [] if anew else found.get(ledger.hex(), [])
-            if not before or before[-1][0] < head.number:
-                last = [head.number, head.digest.hex(), [*map(str, head.spent)]]
+            last = [head.number, head.digest.hex(), [*map(str, head.spent)], head.tags, head.tag.hex()]
+            if not before or _place(before[-1]) < head.place:
+                if before and before[-1][0] == head.number:  # a step: what was spent is as before
+                    before = before[:-1]
                 _write(key, {**found, ledger.hex(): [*before, last][-KEPT:]})
     except (OSError, FileError) as error:
         if place not in _silent:
@@ -86,6 +99,15 @@ def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
                 f"{name_of(place)} cannot be written ({why}): a ledger that is restored from a copy is not noticed",
                 stacklevel=caller(),
             )
+
+
+def _tags(more: Sequence[Any]) -> tuple[int, bytes]:
+    """What an entry says of tags; those of earlier versions say nothing."""
+    return (more[0], bytes.fromhex(more[1])) if more else (0, b"")
+
+
+def _place(entry: Sequence[Any]) -> tuple[int, int]:
+    return entry[0], _tags(entry[3:])[0]
 
 
 def known(key: KeyFile) -> dict[str, Sequence[Any]]:
