@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import tiers
 
 import dpfast
+from dpfast.counts.running import steps
 from dpfast.errors import ParameterError
 
 SCALE = 1 << 20  # two independent draws are equal once in millions
@@ -53,7 +53,166 @@ class PlainTotals:
         return float(self.mechanism.interval(level))
 
     def _running(self, ledger: Any, **options: Any) -> Any:
-        return tiers.running(self, ledger, **options)
+        return steps.opened(self, ledger, **options)
 
     def _refuse_less(self, change: Any) -> None:
         pass
+
+
+LIVES = """
+    import contextlib, os, random, shutil, signal, sys, time
+    from pathlib import Path
+    sys.path.insert(0, sys.argv[1])
+    import numpy as np
+    import dpfast
+    from dpfast.ledger import store
+    from running import PlainTotals
+
+    folder, way, rounds = Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    DAYS, NAMES = np.random.default_rng(36).integers(-50, 50, (3, 5)), ["Lima", "Oslo", "Pune", "Rome", "Ulm"]
+    dpfast.KeyFile.create(folder / "key")
+    dpfast.Ledger(folder / "budget.db", rho=1, create=True)
+    writes, opened = os.write, store._opened
+
+    class Planted:
+        '''Ends the process at its nth write, flush, rename, removal or commit.'''
+
+        def __init__(self, n):
+            self.left, self.seen = n, []
+
+        def reached(self, name):
+            self.seen.append(name)
+            self.left -= 1
+            return self.left == 0
+
+        def before(self, name, call):
+            def planted(*given, **named):
+                if self.reached(name):
+                    os._exit(9)
+                return call(*given, **named)
+            return planted
+
+        def write(self, handle, content):
+            if self.reached("write"):
+                writes(handle, content[: len(content) // 2])
+                os._exit(9)
+            return writes(handle, content)
+
+        @contextlib.contextmanager
+        def opened(self, *given):
+            with opened(*given) as connection:
+                yield Committing(self, connection)
+
+        def plant(self):
+            for name in ("fsync", "replace", "unlink"):
+                setattr(os, name, self.before(name, getattr(os, name)))
+            os.write, store._opened = self.write, self.opened
+
+    class Committing:
+        def __init__(self, planted, connection):
+            self._planted, self._connection = planted, connection
+
+        def __getattr__(self, name):
+            return getattr(self._connection, name)
+
+        def execute(self, statement, *given):
+            ends = statement == "COMMIT"
+            if ends and self._planted.reached("before a commit"):
+                os._exit(9)
+            found = self._connection.execute(statement, *given)
+            if ends and self._planted.reached("after a commit"):
+                os._exit(9)
+            return found
+
+    def live(place, begin, say):
+        '''What a job does that runs each day: it goes on with what is there, or begins.'''
+        ledger, key = dpfast.Ledger(place / "budget.db"), dpfast.KeyFile(place / "key").derive("sign-ups")
+        options = {"key": key, "names": NAMES, "state": place / "state"}
+        try:
+            running = ledger.running(PlainTotals(), **options, replay=DAYS[: begin - 1], resume=True)
+        except dpfast.ParameterError as error:
+            assert "nothing is reserved" in str(error), error
+            running = ledger.running(PlainTotals(), **options)
+        for t in range(begin, len(DAYS) + 1):
+            try:
+                found = running.step(t, resume=True)
+            except dpfast.ParameterError as error:
+                assert "written ahead" in str(error), error
+                found = running.step(t, DAYS[t - 1])
+            say(bytes([t]) + found.values.tobytes())
+
+    def child(work):
+        '''A child, and where to read what it says.'''
+        read, write = os.pipe()
+        made = os.fork()
+        if made == 0:
+            signal.alarm(100)
+            try:
+                work(lambda said: writes(write, said))
+                os._exit(0)
+            except BaseException as error:
+                print("FAILED", type(error).__name__, error, file=sys.stderr, flush=True)
+                os._exit(1)
+        os.close(write)
+        return made, read
+
+    def ended(made, read):
+        with os.fdopen(read, "rb") as rest:
+            said = rest.read()
+        assert len(said) % 41 == 0
+        code = os.waitstatus_to_exitcode(os.waitpid(made, 0)[1])
+        return code, {said[at]: said[at + 1 : at + 41] for at in range(0, len(said), 41)}
+
+    def place(name):
+        made = folder / name
+        made.mkdir()
+        for each in ("key", "budget.db", "budget.db.lock"):
+            shutil.copy(folder / each, made / each)
+        return made
+
+    def checked(where, published, n):
+        '''Some lose their state; all go on to the end: one value a step, one charge.'''
+        if n % 3 == 2:
+            for each in ("state", "state.before", "state.ahead")[: 2 + n % 2]:
+                (where / each).unlink(missing_ok=True)
+
+        def rest(say):
+            live(where, max(published, default=0) + 1, say)
+            live(where, len(DAYS), lambda said: say(bytes([4]) + said[1:]))  # the last step once more
+            ledger = dpfast.Ledger(where / "budget.db")
+            assert ledger.verify(dpfast.KeyFile(where / "key")) == 1 and ledger.spent == PlainTotals().guarantee
+
+        code, more = ended(*child(rest))
+        assert code == 0, (where, code)
+        assert {**more, **published} == {**EXPECTED, 4: EXPECTED[3]} and not {*more} & {*published}
+
+    code, EXPECTED = ended(*child(lambda say: live(place("whole"), 1, say)))
+    assert code == 0 and {*EXPECTED} == {1, 2, 3}
+    done, points = 0, []
+    if way == "exits":
+        def planted(where, n, say):
+            hook = Planted(n)
+            hook.plant()
+            live(where, 1, say)
+            (where / "seen").write_text(",".join(hook.seen))
+
+        for again in range(rounds):
+            n = code = 1
+            while code:
+                where = place(f"{again} {n}")
+                code, published = ended(*child(lambda say: planted(where, n, say)))
+                assert code in (0, 9), code
+                checked(where, published, n + again)
+                n, done = n + 1, done + 1
+        points = (where / "seen").read_text().split(",")
+    else:
+        random.seed(36)
+        for n in range(rounds):
+            where = place(f"{n}")
+            made, read = child(lambda say: live(where, 1, say))
+            time.sleep(random.uniform(0, 0.1))
+            os.kill(made, signal.SIGKILL)
+            checked(where, ended(made, read)[1], n)
+            done += 1
+    print(done, *sorted(set(points)), sep=",")
+"""

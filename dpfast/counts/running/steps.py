@@ -128,9 +128,9 @@ class Running:
 
     def _before(self, t: int) -> Kept:
         """What is kept of the step before step t. Raises: ParameterError, LedgerError, FileError."""
-        for kept in (*self._kept, *self._read()):
-            if kept.t == t - 1:
-                return kept
+        for look in (lambda: self._kept, self._read):  # what this process has, then the file
+            if found := next((kept for kept in look() if kept.t == t - 1), None):
+                return found
         newest, (last, _) = self._kept[0].t, self._steps.last()
         if t <= newest:
             raise ParameterError(
