@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-import os
+import io
 import shutil
+import sqlite3
 import stat
+import subprocess
+import tarfile
 import tempfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ import pytest
 from blake3 import blake3
 from fresh import python
 from ledgers import MEMORY, command
-from places import TESTS
+from places import ROOT, TESTS
 from running import LIVES, SCALE, PlainTotals
 from seals import E, H, integers, texts
 
@@ -80,7 +84,8 @@ def test_each_step_releases_the_sum_with_noise_of_its_own(place) -> None:
     """A deviation is 2^20: that one of twelve is beyond 8 has probability 1.5e-14."""
     found = np.array(values(place.running()))
     noise = found - DAYS.cumsum(axis=0)
-    assert 0 < np.abs(noise).min() and np.abs(noise).max() < 8 * SCALE
+    assert np.abs(noise).min() > 0
+    assert np.abs(noise).max() < 8 * SCALE
     assert len(np.unique(noise)) == noise.size
     (charge,) = place.ledger.history()
     assert (charge.label, charge.mechanism, charge.rho) == ("sign-ups", "running_totals", 0.5)
@@ -101,7 +106,8 @@ def test_each_day_has_a_process(place) -> None:
         assert turned.step(t, day[::-1]).values[::-1].tolist() == whole[t - 1]
         bare = place.again(state=None, replay=iter(DAYS[: t - 1]))
         assert bare.step(t, day).values.tolist() == whole[t - 1]
-    assert place.ledger.spent.rho == 0.5 and len(place.ledger.history()) == 1
+    assert place.ledger.spent.rho == 0.5
+    assert len(place.ledger.history()) == 1
     for path in (place.state, *(place.folder / f"state.{each}" for each in ("before", "ahead"))):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not [*place.folder.glob("*.new")]
@@ -127,7 +133,8 @@ def test_blocks_of_many_cells(place) -> None:
     one = place.running(names=range(cells))
     zeros = np.zeros(cells, np.int64)
     first, second = (one.step(t, zeros).values for t in (1, 2))
-    assert np.mean(first == second) < 1e-3 and np.mean(first[: 2**15] == first[2**16 :]) < 1e-3
+    assert np.mean(first == second) < 1e-3
+    assert np.mean(first[: 2**15] == first[2**16 :]) < 1e-3
     assert (place.again(names=range(cells)).step(2, resume=True).values == second).all()
     zeros[-1] = 1
     with pytest.raises(OtherInputError):
@@ -161,7 +168,8 @@ def test_another_input_is_refused_at_each_step(place) -> None:
     with pytest.raises(OtherInputError):
         place.again().step(4, DAYS[3] + [0, 0, 1])
     refused = [each for each in place.ledger.history() if each.refused]
-    assert len(refused) == 6 and place.ledger.spent.rho == 0.5
+    assert len(refused) == 6
+    assert place.ledger.spent.rho == 0.5
     assert (place.again().step(4, resume=True).values == place.again().step(4, DAYS[3]).values).all()
 
 
@@ -209,7 +217,9 @@ def difference(folder: Path, change: Callable[[np.ndarray], None]) -> np.ndarray
     days = DAYS.copy()
     change(days)
     secret = Place(folder / "secret").key.path
-    found = [np.array(values(Place(folder / name, secret).running(), each)) for name, each in (("a", DAYS), ("b", days))]
+    found = [
+        np.array(values(Place(folder / name, secret).running(), each)) for name, each in (("a", DAYS), ("b", days))
+    ]
     return found[1] - found[0]
 
 
@@ -228,7 +238,8 @@ def must_differ_from_step_to_step(folder: Path) -> None:
     """Equal totals, as after a step without counts, have noise of their own at each step."""
     running = Place(folder / "steps").running()
     found = np.array([running.step(t, counts).values for t, counts in enumerate([DAYS[0], [0] * 3, [0] * 3], 1)])
-    assert (found[0] != found[1]).any() and (found[1] != found[2]).any()
+    assert (found[0] != found[1]).any()
+    assert (found[1] != found[2]).any()
 
 
 def must_bind_the_totals(folder: Path) -> None:
@@ -314,7 +325,9 @@ def test_a_state_that_is_behind_the_ledger_goes_on_step_by_step(place) -> None:
     whole = values(running, DAYS, 3)
     place.restore("early", place.state)
     (place.folder / "state.before").unlink()
-    with pytest.raises(ParameterError, match="t must be 3, the step after the last one, got 5: the state is at step 2 and"):
+    with pytest.raises(
+        ParameterError, match="t must be 3, the step after the last one, got 5: the state is at step 2 and"
+    ):
         place.again().step(5, DAYS[0])
     with pytest.raises(OtherInputError):
         place.again().step(3, DAYS[3])
@@ -330,7 +343,9 @@ def test_a_state_that_is_ahead_of_the_ledger_is_refused(place, tmp_path) -> None
     values(running, DAYS, 3)
     place.restore("early", place.path)
     head.name_of(place.key.path).write_bytes(kept_head)
-    with pytest.raises(LedgerError, match="the state is at step 4 of 'sign-ups', and the ledger at step 2: the ledger was"):
+    with pytest.raises(
+        LedgerError, match="the state is at step 4 of 'sign-ups', and the ledger at step 2: the ledger was"
+    ):
         place.again()
     with pytest.raises(LedgerError, match=r"lacks tag \d of this process"):
         running.step(5, DAYS[0])
@@ -354,7 +369,8 @@ def test_after_a_restored_ledger_the_totals_are_paid_again(place, capsys) -> Non
     assert place.ledger.restored(place.key).rho == 0.5
     assert command(capsys, "ledger", "verify", place.path, "--key-file", place.key.path)[0] == 1
     assert place.ledger.restored(place.key, charge=True).rho == 0.5
-    assert place.ledger.spent.rho == 1 and place.ledger.verify(place.key) == 2
+    assert place.ledger.spent.rho == 1
+    assert place.ledger.verify(place.key) == 2
     for path in place.folder.glob("state*"):
         path.unlink()
     assert values(place.again(), DAYS[1:])[0]
@@ -436,7 +452,8 @@ def test_what_is_refused_costs_nothing(place) -> None:
     with pytest.raises(FileError, match="is there: resume=True goes on with its totals"):
         ledger.running(PlainTotals(), **options)
     place.state.unlink()
-    assert not ledger.history() and not [*place.folder.glob("state*")]
+    assert not ledger.history()
+    assert not [*place.folder.glob("state*")]
 
 
 def test_which_ledgers_pay(tmp_path) -> None:
@@ -467,7 +484,12 @@ def test_which_steps_are_refused(place) -> None:
         (0, DAYS[0], ParameterError, "t must be"),
         (1.5, DAYS[0], DTypeError, "t must be"),
         (3, DAYS[0], ParameterError, "t must be 2, the step after the last one, got 3"),
-        (4, DAYS[0], ParameterError, "t must be at most 3, up to which these totals are private, got 4: go on with new"),
+        (
+            4,
+            DAYS[0],
+            ParameterError,
+            "t must be at most 3, up to which these totals are private, got 4: go on with new",
+        ),
         (2, None, ParameterError, "counts or resume=True must be given, and one of them alone"),
         (2, [1, 2], ParameterError, r"counts must be one a name, 3, got the shape \(2,\)"),
         (2, [[1, 2, 3]], ParameterError, "counts must be one a name"),
@@ -498,8 +520,14 @@ def test_a_label_that_is_there(place) -> None:
         ({}, "'sign-ups' is reserved .* resume=True continues it"),
         ({"totals": PlainTotals(ceiling=999), "resume": True}, "with another ceiling, 1000, not 999"),
         ({"totals": PlainTotals("1/4"), "resume": True}, "with another rho, '1/2', not '1/4'"),
-        ({"names": [*NAMES, "Rome"], "resume": True}, "names must be the 3 with which 'sign-ups' was created, in any order"),
-        ({"names": ["Pune", "Lima", "Rome"], "resume": True}, "such as 'other', or begin new totals with all names under"),
+        (
+            {"names": [*NAMES, "Rome"], "resume": True},
+            "names must be the 3 with which 'sign-ups' was created, in any order",
+        ),
+        (
+            {"names": ["Pune", "Lima", "Rome"], "resume": True},
+            "such as 'other', or begin new totals with all names under",
+        ),
     ):
         with pytest.raises(KeyReuseError, match=says):
             place.running(**{"state": place.folder / "new", **given})
@@ -511,7 +539,8 @@ def test_a_label_that_is_there(place) -> None:
     place.ledger.release(mechanism, [1, 2], key=place.key.derive("array"))
     with pytest.raises(KeyReuseError, match="with another kind, array, not steps"):
         place.running(label="array", state=None, resume=True)
-    assert not [*place.folder.glob("new*")] and float(place.ledger.spent.rho) == 0.6
+    assert not [*place.folder.glob("new*")]
+    assert float(place.ledger.spent.rho) == 0.6
 
 
 # ------------------------------------------------------------------ the description, and readers
@@ -528,8 +557,6 @@ def test_keys_are_those_of_the_description(names: list[Any], place, monkeypatch)
     order = sorted(range(3), key=names.__getitem__)
     ordered = [names[at] for at in order]
     domain = E(b"texts", *texts(ordered)) if isinstance(names[0], str) else E(*integers(ordered))
-    from hashlib import sha256
-
     terms = [E(name, value) for name, value in sorted(totals.terms().items())]
     column = E("", "discrete_gaussian", SCALE**2, 1)
     manifest = E(1, 2, "sign-ups", "steps", sha256(domain).hexdigest(), E(3), column) + E(b"", *terms)
@@ -543,8 +570,6 @@ def test_keys_are_those_of_the_description(names: list[Any], place, monkeypatch)
         tags.append(H(key, b"tag", E(manifest, t, chain, encoded)))
         keys.append(H(running, b"stream key", E(t, chain, 0, encoded)))
     assert taken == keys
-    import sqlite3
-
     assert [row[0] for row in sqlite3.connect(place.path).execute("SELECT name FROM parts ORDER BY begin")] == tags
 
 
@@ -552,14 +577,48 @@ def test_readers_of_today_show_it(place, capsys) -> None:
     """One row, its cost, and the steps as tags; a copy, a plan and an upgrade go as ever."""
     values(place.running(), DAYS[:2])
     code, said, _ = command(capsys, "ledger", "show", place.path)
-    assert code == 0 and "sign-ups" in said and "running_totals" in said and "0.5" in said
+    assert code == 0
+    assert "sign-ups" in said
+    assert "running_totals" in said
+    assert "0.5" in said
     code, said, _ = command(capsys, "ledger", "plan", place.path, "--rho", "0.5")
     assert code == 0, said
     assert command(capsys, "ledger", "verify", place.path, "--key-file", place.key.path)[0] == 0
     assert place.ledger.copy(place.folder / "copy.db").verify() == 1
     code, _, errors = command(capsys, "ledger", "upgrade", place.path)
-    assert code == 1 and "is not a ledger of format 1 or 2" in errors
+    assert code == 1
+    assert "is not a ledger of format 1 or 2" in errors
     (entry,) = place.ledger.history()
     about = entry.parameters["manifest"]
     assert (about["kind"], about["size"], about["terms"]) == ("steps", [3], PlainTotals().terms())
     assert place.again().manifest.metadata() == about
+
+
+OLD = """
+    import sys, types
+    from pathlib import Path
+
+    for name in ("dpfast", "dpfast.ledger", "dpfast.release"):  # whose own modules need all that was built then
+        package = types.ModuleType(name)
+        package.__path__ = [str(Path(sys.argv[1], *name.split(".")))]
+        sys.modules[name] = package
+    from dpfast.errors import LedgerError
+    from dpfast.ledger.store import Store
+
+    try:
+        Store(Path(sys.argv[2]))
+    except LedgerError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no history here")
+def test_an_earlier_version_refuses_it_in_words(place) -> None:
+    """Commit 8ab3011, whose ledgers have format 2, opens none with steps."""
+    values(place.running(), DAYS[:2])
+    folders = ["dpfast/errors.py", "dpfast/ledger", "dpfast/privacy", "dpfast/release"]
+    tree = subprocess.run(["git", "archive", "8ab3011", *folders], cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(tree)) as archive:
+        archive.extractall(place.folder, filter="data")
+    said = python(OLD, place.folder, place.path)
+    assert said == f"{place.path} is a ledger of format 3; this version of dpfast has 2\n"
