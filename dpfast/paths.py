@@ -35,17 +35,17 @@ Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]
 Same: TypeAlias = "Callable[[IO[bytes], IO[bytes]], bool]"
 
 
-def absolute(path: str | os.PathLike[str]) -> Path:
-    """The file that an argument `path` names, whatever a chdir changes.
+def absolute(path: str | os.PathLike[str], called: str = "path") -> Path:
+    """The file that an argument names, whatever a chdir changes. called: the argument's name.
 
     Raises: DTypeError, ParameterError.
     """
     try:
         name = os.fsdecode(path)
     except TypeError:
-        raise DTypeError(f"path must name a file, not be {type(path).__name__}") from None
+        raise DTypeError(f"{called} must name a file, not be {type(path).__name__}") from None
     if "\0" in name:
-        raise ParameterError("path must be without null characters")
+        raise ParameterError(f"{called} must be without null characters")
     return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links
 
 

@@ -11,7 +11,7 @@ import dpfast
 from dpfast.counts.running import steps
 from dpfast.errors import ParameterError
 
-SCALE = 1 << 20  # two independent draws are equal once in millions
+SCALE = 10**9  # two steps of three cells are equal by chance once in 10^27
 
 
 class PlainTotals:
@@ -23,12 +23,15 @@ class PlainTotals:
     FOUND: ClassVar[frozenset[str]] = frozenset({"found"})
     mechanism = dpfast.DiscreteGaussian(sigma_squared=SCALE**2)
 
-    def __init__(self, rho: Any = "1/2", ceiling: int = 1000, bound: int = 2**40, found: int = 7) -> None:
-        self.guarantee = dpfast.Guarantee(rho=rho)
+    def __init__(
+        self, rho: Any = "1/2", epsilon: Any = None, ceiling: int = 1000, bound: int = 2**40, found: int = 7
+    ) -> None:
+        self.guarantee = dpfast.Guarantee(epsilon, None if epsilon is None else "1e-6", rho=rho)
         self.ceiling, self.bound, self.found = ceiling, bound, found
 
     def terms(self) -> dict[str, Any]:
-        return {"rho": str(self.guarantee.rho), "ceiling": self.ceiling, "bound": self.bound, "found": self.found}
+        about = {"rho": str(self.guarantee.rho), "ceiling": self.ceiling, "bound": self.bound, "found": self.found}
+        return about if self.guarantee.epsilon is None else {**about, "epsilon": str(self.guarantee.epsilon)}
 
     @classmethod
     def of_terms(cls, terms: dict[str, Any]) -> PlainTotals:

@@ -20,7 +20,6 @@ import pytest
 from dpfast import _native
 from dpfast.counts.records import fixed_point, partitions
 from dpfast.counts.records.means import MeanNoise
-from dpfast.counts.running import state, steps
 from dpfast.counts.trees.noisy_tree import NoisyTree
 from dpfast.errors import EntropyError
 from dpfast.evidence.selftest import reference
@@ -43,8 +42,6 @@ def replaced(fields: Any, **others: Any) -> Any:
     """A named tuple with other fields."""
     return fields._replace(**others)
 
-
-running, StateFile = steps.opened, state.StateFile  # of totals that need no face
 
 NATIVE = _native.__name__  # for scripts
 FLOAT, DOUBLE, EXTENDED = _native.FLOAT, _native.DOUBLE, _native.EXTENDED

@@ -424,16 +424,16 @@ class Ledger:
         again = parameters.flag("resume", resume)
         return totals._running(self, key=key, names=names, state=state, replay=replay, resume=again)  # noqa: SLF001
 
-    def _kept_totals(self, key: ReleaseKey) -> Manifest | None:
+    def _kept_totals(self, held: ReleaseKey) -> Manifest | None:
         """The manifest that is reserved under the label of running totals, if there is one."""
         there: list[Manifest] = []
 
         def known(found: Reserved) -> None:
-            _continued(key.label, key.id, True, found)
+            _continued(held.label, held.id, True, found)
             there.append(self._kept(found))
 
-        self._recall(key)
-        self._store.last_step(_hash(key.label), known)
+        self._recall(held)
+        self._store.last_step(_hash(held.label), known)
         return there[0] if there else None
 
     def _run(self, totals: Any, seal: Stepping, *, resume: bool) -> Steps:
@@ -451,7 +451,7 @@ class Ledger:
             must_be_alike(about.label, where, unlike)
 
         steps = Steps(self._store, _hash(about.label), key, known, partial(self._on_record, charge))
-        self._recall(key)
+        self._recall(seal.key)
         if resume:
             if self._store.last_step(steps.label, known) is None:
                 raise ParameterError(

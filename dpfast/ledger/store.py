@@ -388,7 +388,7 @@ class Store:
         return _state(connection, self.path, self.terms)
 
     def _saw(self, state: State, tag: bytes) -> Head:
-        """Keep in mind what the ledger has; on the disk it is by now. tag: the last one's digest."""
+        """Keep in mind what the ledger has on the disk by now. tag: the last one's digest."""
         head = Head(state.charges, state.digest, state.spent, state.parts, tag)
         before = self._seen.get(HERE, head)
         self._seen[HERE] = head if head.place >= before.place else before  # another thread may be ahead
@@ -418,7 +418,7 @@ class Store:
         return lost, self._saw(after, tag)
 
     def _lost(self, connection: Connection, heads: Sequence[Head]) -> Amounts:
-        """What was spent and is not there, at most; heads: in their order, of which the last lacks.
+        """What was spent and is not there, at most. heads: in their order, and the last lacks.
 
         If tags are lost, steps of running totals may be: with other counts they are released once
         more, whatever their number, so all that are left pay again.

@@ -53,7 +53,7 @@ class StateFile:
     def __init__(self, path: str | os.PathLike[str], seal: Stepping, like: Kept) -> None:
         """Raises: UnsupportedError, DTypeError, ParameterError."""
         must_have_owners("state=", "replay= takes the counts of earlier steps")
-        self.path = Path(os.path.realpath(absolute(path)))
+        self.path = Path(os.path.realpath(absolute(path, "state")))
         self.before, self.ahead = (self.path.with_name(f"{self.path.name}.{each}") for each in ("before", "ahead"))
         self._seal, self._like = seal, like
 
@@ -108,7 +108,7 @@ class StateFile:
         return None if found is None else Kept(*found[:3], *found[3])
 
     def _step_there(self) -> int | None:
-        """The step of the state on the disk, of which a code was looked at before."""
+        """The step of the state on the disk. Its code was looked at before."""
         begins = self._bytes(self.path, len(MARK) + HEADER.size)
         if begins is not None and len(begins) < len(MARK) + HEADER.size:
             raise FileError(f"{self.path} is damaged")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast.counts.running.state import Kept, StateFile
-from dpfast.errors import FileError, KeyReuseError, LedgerError, ParameterError
+from dpfast.errors import DTypeError, FileError, KeyReuseError, LedgerError, ParameterError
 from dpfast.noise.release.arrays import integer_array
 from dpfast.noise.release.columns import column
 from dpfast.noise.release.counts import refuse_less
@@ -23,7 +23,7 @@ from dpfast.noise.release.steps import STEPS, Stepping
 from dpfast.privacy.parameters import flag, shown, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -92,7 +92,7 @@ class Running:
         return self._take(kept, self._ahead(at) if again else self._cells.frozen(self.totals, counts))
 
     def _take(self, kept: Kept, counts: npt.NDArray[np.int64], *, keep: bool = True) -> RunningStep:
-        """The step after the one that is kept. keep: whether what is kept of it goes to the disk."""
+        """The step after the one that is kept. keep: whether its state goes to the disk."""
         t, file, tags = kept.t + 1, self._file, list[bytes]()
         chain = self._seal.chain(kept.chain, t, counts)
         encoded, encoder = self.totals.encode(kept.encoder, counts)
@@ -123,14 +123,14 @@ class Running:
         for t, counts in enumerate(replay, 1):
             if t > last:
                 raise ParameterError(f"replay must be the counts of the {last:,} steps that are reserved, got more")
-            self._take(self._kept[0], self._cells.frozen(self.totals, counts), keep=t >= last - 1)
+            self._take(self._kept[0], self._cells.frozen(self.totals, counts, "replay"), keep=t >= last - 1)
         return self
 
     def _before(self, t: int) -> Kept:
-        """What is kept of the step before step t. Raises: ParameterError, LedgerError, FileError."""
-        for look in (lambda: self._kept, self._read):  # what this process has, then the file
-            if found := next((kept for kept in look() if kept.t == t - 1), None):
-                return found
+        """What is kept of step t - 1. Raises: ParameterError, LedgerError, FileError."""
+        found = [kept for kept in self._kept if kept.t == t - 1] or [kept for kept in self._read() if kept.t == t - 1]
+        if found:
+            return found[0]
         newest, (last, _) = self._kept[0].t, self._steps.last()
         if t <= newest:
             raise ParameterError(
@@ -143,7 +143,7 @@ class Running:
         )
 
     def _read(self) -> list[Kept]:
-        """What the file has by now, once it agrees with the ledger. Raises: LedgerError, FileError."""
+        """What the file has, if it agrees with the ledger. Raises: LedgerError, FileError."""
         found = [] if self._file is None else self._file.read()
         if not found:
             return []
@@ -193,15 +193,15 @@ class Cells:
         if twice is not None:
             raise ParameterError(f"names must name each cell once, and {shown(twice)} comes twice")
 
-    def frozen(self, totals: Any, counts: Any) -> npt.NDArray[np.int64]:
+    def frozen(self, totals: Any, counts: Any, called: str = "counts") -> npt.NDArray[np.int64]:
         """A copy of the counts of a step, clamped, in the order of the sorted names.
 
         Raises: DTypeError, ParameterError.
         """
         refuse_less(counts, totals)
-        array = integer_array("counts", counts)
+        array = integer_array(called, counts)
         if array.shape != (self.number,):
-            raise ParameterError(f"counts must be one a name, {self.number:,}, got the shape {array.shape}")
+            raise ParameterError(f"{called} must be one a name, {self.number:,}, got the shape {array.shape}")
         within = np.minimum(array, totals.bound) if array.dtype.kind == "u" else array.astype(np.int64)
         return np.clip(within.astype(np.int64), -totals.bound, totals.bound)[self._order]
 
@@ -230,14 +230,24 @@ def opened(
     seal = Stepping.of(held, totals, cells.sorted)
     if kept is not None and kept.kind == STEPS and kept.domain != seal.manifest.domain:
         raise KeyReuseError(
-            f"names must be the {kept.size[0]:,} with which {held.label!r} was created, in any order: count what is new in a "
+            f"names must be the {kept.size[0]:,} with which {held.label!r} was reserved, in any order: count what is new in a "
             f"cell that is there, such as 'other', or begin new totals with all names under {another(held.label)}"
         )
-    running = Running(totals, seal, cells)
+    days, running = _each(replay), Running(totals, seal, cells)
     file = None if state is None else StateFile(state, seal, running._first)  # noqa: SLF001
+    if not resume and next(days, None) is not None:
+        raise ParameterError("replay must be left out where totals are created, for no step of theirs is reserved")
     if file is not None and not resume and file.is_there():
         raise FileError(f"{file.path} is there: resume=True goes on with its totals, and new totals have another state")
-    return running._begin(ledger._run(totals, seal, resume=resume), file, replay)  # noqa: SLF001
+    return running._begin(ledger._run(totals, seal, resume=resume), file, days)  # noqa: SLF001
+
+
+def _each(replay: Any) -> Iterator[Any]:
+    """Raises: DTypeError (nothing that gives one step after the other)."""
+    try:
+        return iter(replay)
+    except TypeError:
+        raise DTypeError(f"replay must give the counts of each step, not be {type(replay).__name__}") from None
 
 
 def _as_kept(totals: Any, terms: dict[str, Any]) -> Any:

@@ -47,7 +47,7 @@ class Stepping:
         return cls(key, seals.manifest(key.label, {"": totals.mechanism}, STEPS, domain=names, terms=terms))
 
     def chain(self, before: bytes, t: int, counts: npt.NDArray[np.int64]) -> bytes:
-        """The chain of step t, from that of the step before it and the frozen counts of this one."""
+        """The chain of step t, from that of the step before it and its own frozen counts."""
         digests = [
             self.digest(COUNTS, j, [*words_of(counts[at : at + BLOCK])])
             for j, at in enumerate(range(0, counts.size, BLOCK))
@@ -62,7 +62,7 @@ class Stepping:
         return self.key._keyed("tag", encode(self._encoded, t, chain, *digests))  # noqa: SLF001
 
     def point(self, t: int, chain: bytes, block: int, digest: bytes) -> bytes:
-        """Where the stream key of a block is taken from. digest: of the copy that gets the noise."""
+        """Where a block's stream key is taken from. digest: that of the copy which gets noise."""
         return encode(t, chain, block, digest)
 
     def mac(self) -> blake3:
