@@ -59,7 +59,8 @@ class PlainTotals:
         return steps.opened(self, ledger, **options)
 
     def _refuse_less(self, change: Any) -> None:
-        pass
+        if change.l0 > 1:
+            raise ParameterError("sensitivity must be at least that of the counts")
 
 
 LIVES = """

@@ -139,6 +139,20 @@ def test_blocks_of_many_cells(place) -> None:
     zeros[-1] = 1
     with pytest.raises(OtherInputError):
         place.again(names=range(cells)).step(2, zeros)
+    other = Place(place.folder.parent / "other", place.key.path).running(names=range(cells))
+    other.step(1, zeros)  # and its last step takes it back: equal totals, and another way to them
+    assert np.mean(other.step(2, -zeros).values == second) < 1e-3
+
+
+def test_counts_that_know_their_sensitivity(place) -> None:
+    """Two cells of one unit, and totals that hide one: refused, and nothing is written."""
+    rows = {"domain": NAMES, "max_partitions": 2, "max_per_partition": 1}
+    counts = dpfast.bounded_histogram(["Lima", "Oslo"], [1, 1], **rows).counts
+    running = place.running()
+    with pytest.raises(ParameterError, match="at least that of the counts"):
+        running.step(1, counts)
+    assert not [*place.folder.glob("state*")]
+    assert running.step(1, counts.tolist()).t == 1
 
 
 def test_any_integers_in_any_layout_and_clamped(place) -> None:
