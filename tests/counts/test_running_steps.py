@@ -366,6 +366,11 @@ def test_a_state_that_is_ahead_of_the_ledger_is_refused(place, tmp_path) -> None
     other = Place(tmp_path / "other", place.key.path)
     values(other.running(), DAYS[1:])
     other.key.path.with_name("key.head").unlink()
+    for path in other.folder.glob("state*"):
+        path.unlink()
+    shutil.copy(place.folder / "state.early", other.state)
+    with pytest.raises(LedgerError, match="does not have step 2 of 'sign-ups' as the state does"):
+        other.again().step(3, DAYS[3])
     shutil.copy(place.state, other.state)
     with pytest.raises(LedgerError, match="and the ledger at step 3"):
         other.again()
