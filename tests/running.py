@@ -64,7 +64,7 @@ class PlainTotals:
 
 
 LIVES = """
-    import contextlib, os, random, shutil, signal, sys, time
+    import contextlib, os, random, re, shutil, signal, subprocess, sys, time
     from pathlib import Path
     sys.path.insert(0, sys.argv[1])
     import numpy as np
@@ -209,6 +209,48 @@ LIVES = """
                 checked(where, published, n + again)
                 n, done = n + 1, done + 1
         points = (where / "seen").read_text().split(",")
+    elif way == "calls":  # of the system, SQLite's own as well
+        calls = "write", "pwrite64", "fsync", "fdatasync", "rename", "unlink", "link"
+        log = folder / "calls.txt"
+
+        def traced(where, *inject):
+            log.unlink(missing_ok=True)
+            heard, say_so = os.pipe()
+
+            def waiting(say):
+                os.set_blocking(heard, False)
+                while True:
+                    os.getppid()  # which the tracer writes down
+                    try:
+                        os.read(heard, 1)
+                        break
+                    except BlockingIOError:
+                        time.sleep(0.001)
+                live(where, 1, say)
+
+            made, read = child(waiting)
+            traces = ["-e", f"trace={','.join(calls)},getppid"]
+            tracer = subprocess.Popen(["strace", "-qq", *traces, "-o", log, *inject, "-p", str(made)])
+            while not (log.exists() and "getppid" in log.read_text()):
+                assert tracer.poll() is None
+                time.sleep(0.001)
+            os.write(say_so, b"k")
+            found = ended(made, read)
+            tracer.wait()
+            os.close(heard), os.close(say_so)
+            return found
+
+        assert traced(place("listed")) == (0, EXPECTED)
+        listed = re.findall("^(" + "|".join(calls) + r")\\(", log.read_text(), re.MULTILINE)
+        points = [(name, at) for name in {*listed} for at in range(1, listed.count(name) + 1)]
+        for again in range(max(rounds, 1)):
+            for n, (name, at) in enumerate(sorted(points)[:: 1 if rounds else 16]):
+                where = place(f"{again} {name} {at}")
+                code, published = traced(where, "-e", f"inject={name}:signal=SIGKILL:when={at}")
+                assert code == -signal.SIGKILL, (name, at, code)
+                checked(where, published, n + again)
+                done += 1
+        points = {*listed}
     else:
         random.seed(36)
         for n in range(rounds):

@@ -162,7 +162,8 @@ def test_any_integers_in_any_layout_and_clamped(place) -> None:
     for counts in ([1, -101, 2**63 - 1], np.array([1, -(2**63), 101])):
         assert (place.again(totals=small).step(1, counts).values == first).all()
     second = place.again(totals=small).step(2, np.array([2**64 - 1, 0, 100], np.uint64)).values
-    assert (place.again(totals=small).step(2, [100, 0, 100]).values == second).all()
+    for counts in ([100, 0, 100], np.array([200, 0, 100], np.uint8), np.array([101, 0, 100], ">u4")):
+        assert (place.again(totals=small).step(2, counts).values == second).all()
 
 
 # ------------------------------------------------------------------ another input

@@ -202,7 +202,7 @@ class Cells:
         array = integer_array(called, counts)
         if array.shape != (self.number,):
             raise ParameterError(f"{called} must be one a name, {self.number:,}, got the shape {array.shape}")
-        within = np.minimum(array, totals.bound) if array.dtype.kind == "u" else array.astype(np.int64)
+        within = np.minimum(array, np.uint64(totals.bound)) if array.dtype.kind == "u" else array
         return np.clip(within.astype(np.int64), -totals.bound, totals.bound)[self._order]
 
     def as_given(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
