@@ -12,7 +12,7 @@ import hmac
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,10 +58,12 @@ def heads(key: KeyFile, ledger: bytes) -> tuple[Head, ...]:
 
     Raises: LedgerError (it was not written under this key).
     """
-    return tuple(
-        Head(number, bytes.fromhex(digest), tuple(map(Fraction, spent)), *_tags(more))
-        for number, digest, spent, *more in known(key).get(ledger.hex(), ())
-    )
+    found = known(key)
+    seen = [
+        Head(number, bytes.fromhex(digest), tuple(map(Fraction, spent)))
+        for number, digest, spent in found.get(ledger.hex(), ())
+    ]
+    return (*seen[:-1], seen[-1]._replace(**_tags(found, ledger))) if seen else ()
 
 
 def seen(key: Labelled, ledger: bytes) -> Head | None:
@@ -85,12 +87,12 @@ def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
         with key.path.open("rb") as turn:
             lock(turn, wait=True)
             found = known(key)
-            before = [] if anew else found.get(ledger.hex(), [])
-            last = [head.number, head.digest.hex(), [*map(str, head.spent)], head.tags, head.tag.hex()]
-            if not before or _place(before[-1]) < head.place:
-                if before and before[-1][0] == head.number:  # a step: what was spent is as before
-                    before = before[:-1]
-                _write(key, {**found, ledger.hex(): [*before, last][-KEPT:]})
+            charges = [] if anew else [*found.get(ledger.hex(), ())]
+            if not charges or (charges[-1][0], _tags(found, ledger)["tags"]) < head.place:
+                if not charges or charges[-1][0] < head.number:
+                    charges.append([head.number, head.digest.hex(), [*map(str, head.spent)]])
+                tags = {f"{ledger.hex()} tags": [head.tags, head.tag.hex()]}
+                _write(key, {**found, ledger.hex(): charges[-KEPT:], **tags})
     except (OSError, FileError) as error:
         if place not in _silent:
             _silent.add(place)
@@ -101,13 +103,10 @@ def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
             )
 
 
-def _tags(more: Sequence[Any]) -> tuple[int, bytes]:
-    """What an entry says of tags; those of earlier versions say nothing."""
-    return (more[0], bytes.fromhex(more[1])) if more else (0, b"")
-
-
-def _place(entry: Sequence[Any]) -> tuple[int, int]:
-    return entry[0], _tags(entry[3:])[0]
+def _tags(found: Mapping[str, Sequence[Any]], ledger: bytes) -> dict[str, Any]:
+    """What was seen of a ledger's tags, in an entry of its own: earlier versions read the other."""
+    tags, digest = found.get(f"{ledger.hex()} tags", (0, ""))
+    return {"tags": tags, "tag": bytes.fromhex(digest)}
 
 
 def known(key: KeyFile) -> dict[str, Sequence[Any]]:

@@ -93,7 +93,7 @@ MUTANTS = [
            "test_ledger_restored.py -k workers"),
     Mutant("no head is written", "dpfast/ledger/ledger.py", "            head.note(seal._key.place,", "            (lambda *_: None)(seal._key.place,",
            "test_ledger_restored.py -k remembers"),
-    Mutant("a head goes back", "dpfast/ledger/head.py", "if not before or _place(before[-1]) < head.place:", "if True:", "test_ledger_restored.py -k goes_back"),
+    Mutant("a head goes back", "dpfast/ledger/head.py", 'if not charges or (charges[-1][0], _tags(found, ledger)["tags"]) < head.place:', "if True:", "test_ledger_restored.py -k goes_back"),
     Mutant("heads of two processes are lost", "dpfast/ledger/head.py", "            lock(turn, wait=True)\n", "", "test_ledger_restored.py -k wait_for"),
     Mutant("a head is believed without its key", "dpfast/ledger/head.py", "    if not hmac.compare_digest(mac, _mac(key, content)):", "    if False:",
            "test_ledger_restored.py -k under_its_key"),
