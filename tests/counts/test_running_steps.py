@@ -525,6 +525,9 @@ def test_which_steps_are_refused(place) -> None:
     values(running, DAYS[:3], 2)
     with pytest.raises(ParameterError, match="t must be 3 or 4, got 1: totals of earlier steps are released"):
         running.step(1, DAYS[0])
+    (place.folder / "state.before").unlink()
+    with pytest.raises(ParameterError, match="t must be 4, got 3: totals of earlier steps are released"):
+        place.again(totals=PlainTotals(ceiling=3)).step(3, DAYS[2])
     bare = place.again(state=None, totals=PlainTotals(ceiling=3))
     with pytest.raises(ParameterError, match="without state= none are written ahead"):
         bare.step(1, resume=True)

@@ -133,8 +133,9 @@ class Running:
             return found[0]
         newest, (last, _) = self._kept[0].t, self._steps.last()
         if t <= newest:
+            can = " or ".join(str(kept.t + 1) for kept in self._kept[::-1])
             raise ParameterError(
-                f"t must be {newest} or {newest + 1}, got {t}: totals of earlier steps are released, and stand where they "
+                f"t must be {can}, got {t}: totals of earlier steps are released, and stand where they "
                 "were written; an object without state= draws them again, from replay= or step by step"
             )
         behind = f": the state is at step {newest} and the ledger at {last}, so give each again with the same counts"
