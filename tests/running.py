@@ -209,7 +209,7 @@ LIVES = """
                 checked(where, published, n + again)
                 n, done = n + 1, done + 1
         points = (where / "seen").read_text().split(",")
-    elif way == "calls":  # of the system, SQLite's own as well
+    elif way == "calls":  # system calls, also SQLite's own
         calls = "write", "pwrite64", "fsync", "fdatasync", "rename", "unlink", "link"
         log = folder / "calls.txt"
 
