@@ -9,6 +9,7 @@ import numpy as np
 
 import dpfast
 from dpfast.counts.running import steps
+from dpfast.counts.running.totals import RunningTotals
 from dpfast.errors import ParameterError
 
 SCALE = 10**9  # two steps of three cells are equal by chance once in 10^27
@@ -41,6 +42,8 @@ class PlainTotals:
 
     def metadata(self) -> dict[str, object]:
         return {"mechanism": "running_totals", **self.terms()}
+
+    clamped = RunningTotals.clamped
 
     def begin(self, cells: int) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((1, cells), np.int64), np.zeros((1, cells))

@@ -14,7 +14,6 @@ import numpy as np
 
 from dpfast.counts.running.state import Kept, StateFile
 from dpfast.errors import DTypeError, FileError, KeyReuseError, LedgerError, ParameterError
-from dpfast.noise.release.arrays import integer_array
 from dpfast.noise.release.columns import column
 from dpfast.noise.release.counts import refuse_less
 from dpfast.noise.release.key import release_key
@@ -123,7 +122,7 @@ class Running:
         for t, counts in enumerate(replay, 1):
             if t > last:
                 raise ParameterError(f"replay must be the counts of the {last:,} steps that are reserved, got more")
-            self._take(self._kept[0], self._cells.frozen(self.totals, counts, "replay"), keep=t >= last - 1)
+            self._take(self._kept[0], self._cells.frozen(self.totals, counts), keep=t >= last - 1)
         return self
 
     def _before(self, t: int) -> Kept:
@@ -194,17 +193,14 @@ class Cells:
         if twice is not None:
             raise ParameterError(f"names must name each cell once, and {shown(twice)} comes twice")
 
-    def frozen(self, totals: Any, counts: Any, called: str = "counts") -> npt.NDArray[np.int64]:
+    def frozen(self, totals: Any, counts: Any) -> npt.NDArray[np.int64]:
         """A copy of the counts of a step, clamped, in the order of the sorted names.
 
         Raises: DTypeError, ParameterError.
         """
         refuse_less(counts, totals)
-        array = integer_array(called, counts)
-        if array.shape != (self.number,):
-            raise ParameterError(f"{called} must be one a name, {self.number:,}, got the shape {array.shape}")
-        within = np.minimum(array, np.uint64(totals.bound)) if array.dtype.kind == "u" else array
-        return np.clip(within.astype(np.int64), -totals.bound, totals.bound)[self._order]
+        found: npt.NDArray[np.int64] = totals.clamped(counts, self.number)[self._order]
+        return found
 
     def as_given(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Values in the order in which the names were given."""
