@@ -438,6 +438,18 @@ def test_an_older_state_takes_no_newer_ones_place(place) -> None:
     assert (slow.step(4, DAYS[3]).values == one.step(4, DAYS[3]).values).all()
 
 
+def test_the_one_state_that_is_left_is_not_written_over(place, monkeypatch) -> None:
+    """Between two renames there is STATE.before alone, and the next try may be stopped as well."""
+    whole = values(place.running())
+    place.state.unlink()
+    running = place.again()
+    with monkeypatch.context() as patched:
+        patched.setattr("dpfast.counts.running.state.make", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            running.step(4, DAYS[3])
+    assert place.again().step(4, resume=True).values.tolist() == whole[3]
+
+
 def test_each_write_flush_rename_and_commit_may_be_the_last() -> None:
     """A process ends there, a third lose their state, all go on: one value a step, one charge."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:

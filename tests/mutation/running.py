@@ -46,6 +46,8 @@ MUTANTS = [
            "test_running_steps.py -k its_own"),
     Mutant("an older state takes the place of a newer one", STATE, "if there is not None and there >= kept.t:", "if False:",
            "test_running_steps.py -k 'older_state or two_processes'"),
-    Mutant("a state that others may read", "dpfast/paths.py", "handle = system.open_private(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)",
-           "handle = system.open_private(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)", "test_running_steps.py -k a_process"),
+    Mutant("the one state is written over", STATE, "over = self.before if there == kept.t - 1 else None", "over = self.before",
+           "test_running_steps.py -k one_state"),
+    Mutant("a state that others may read", "dpfast/paths.py", "handle = system.open_private(path, how | os.O_WRONLY, follow=False)",
+           "handle = system.open_private(path, how | os.O_WRONLY, 0o644, follow=False)", "test_running_steps.py -k a_process"),
 ]  # fmt: skip

@@ -3,7 +3,8 @@
 
 STATE holds what the next step needs, and STATE.before what the last one needed: so the last step
 can be tried again. STATE.ahead holds the counts of the step that was begun last. Each is made
-whole, flushed, and takes the place of the older one by a rename. Each has a code under the release
+whole, flushed, and takes the place of the older one by a rename. STATE.before is written over for
+the next STATE, so readers hold the ledger's lock, as the writer does. Each has a code under the release
 key, which binds it to the totals, their names and the step. All are as private as the counts.
 """
 
@@ -81,27 +82,46 @@ class StateFile:
         there = self._step_there()
         if there is not None and there >= kept.t:
             return
-        with self._made(self.path, "state", kept[:3], kept.encoder, kept.decoder) as made:
+        over = self.before if there == kept.t - 1 else None  # else it may be all that there is
+        with self._made(self.path, "state", kept[:3], kept.encoder, kept.decoder, over=over) as made:
             if there is not None:
                 self.path.replace(self.before)
             made.replace(self.path)
 
     @contextmanager
-    def _made(self, path: Path, kind: str, step: tuple[int, bytes, bytes], *arrays: npt.NDArray[Any]) -> Iterator[Path]:
-        """A whole file with another name. step: its number, its chain and its tag."""
+    def _made(
+        self,
+        path: Path,
+        kind: str,
+        step: tuple[int, bytes, bytes],
+        *arrays: npt.NDArray[Any],
+        over: Path | None = None,
+    ) -> Iterator[Path]:
+        """A whole file with another name. step: its number, its chain and its tag.
+
+        over: a file that nobody needs any more, whose place on the disk it may take.
+        """
         made = path.with_name(f"{path.name}.new")
         words = [_little(each).data.cast("B") for each in arrays]
         header = MARK + HEADER.pack(bytes.fromhex(self._seal.key.id), *step)
         try:
             made.unlink(missing_ok=True)  # what a killed process left: writers take turns
             try:
-                make(made, header, *words, self._code(kind, header, *words))
+                whole: list[Any] = [header, *words, self._code(kind, header, *words)]
+                make(made, *whole, anew=not self._taken(over, made, sum(map(len, whole))))
                 yield made
             finally:
                 made.unlink(missing_ok=True)
             flush_folder(path.parent)
         except OSError as error:
             raise FileError(f"cannot write {path}: {error.strerror}") from None
+
+    def _taken(self, over: Path | None, made: Path, size: int) -> bool:
+        """Take a file that nobody needs, of this size: new memory costs more than its bytes."""
+        if over is None or not over.is_file() or over.is_symlink() or over.stat().st_size != size:
+            return False
+        over.replace(made)
+        return True
 
     def _state(self, path: Path) -> Kept | None:
         found = self._read(path, "state", self._like.encoder, self._like.decoder)

@@ -144,7 +144,10 @@ class Running:
 
     def _read(self) -> list[Kept]:
         """What the file has, if it agrees with the ledger. Raises: LedgerError, FileError."""
-        found = [] if self._file is None else self._file.read()
+        if self._file is None:
+            return []
+        with self._steps.locked():
+            found = self._file.read()
         if not found:
             return []
         if found[-1].t == 1:
