@@ -206,7 +206,7 @@ def test_a_day_that_has_changed_does_not_end_the_totals(place, monkeypatch) -> N
     assert place.ledger.verify(place.key) == 3
 
 
-def interrupted(*_: object) -> None:
+def interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
