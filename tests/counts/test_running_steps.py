@@ -20,12 +20,14 @@ import pytest
 from blake3 import blake3
 from fresh import python
 from ledgers import MEMORY, command
-from places import ROOT, TESTS
+from places import ROOT
 from running import LIVES, SCALE, PlainTotals
 from seals import E, H, integers, texts
 
 import dpfast
 from dpfast import DTypeError, Key, KeyFile, KeyReuseError, Ledger, LedgerError, OtherInputError, ParameterError
+from dpfast.counts.running import totals as made
+from dpfast.counts.running.totals import RunningTotals
 from dpfast.errors import BudgetExhausted, FileError
 from dpfast.ledger import head, store
 from dpfast.noise.release import seal
@@ -164,6 +166,33 @@ def test_any_integers_in_any_layout_and_clamped(place) -> None:
     second = place.again(totals=small).step(2, np.array([2**64 - 1, 0, 100], np.uint64)).values
     for counts in ([100, 0, 100], np.array([200, 0, 100], np.uint8), np.array([101, 0, 100], ">u4")):
         assert (place.again(totals=small).step(2, counts).values == second).all()
+
+
+def test_the_totals_themselves(place, monkeypatch) -> None:
+    """Made anew each day, by a search that finds others by now: those of the manifest go on.
+
+    Of 2,000 cells after three steps: the deviation is within a tenth, 6 of its own deviations.
+    """
+    days = np.random.default_rng(36).poisson(3, (3, 2000))
+    once = dpfast.Sensitivity(1, 1)
+    first = RunningTotals(365, sensitivity=once, rho="0.5", bound=1000)
+    running = place.running(first, names=range(2000))
+    found = np.array([running.step(t, day).values for t, day in enumerate(days[:2], 1)])
+    monkeypatch.setattr(made, "ROWS", made.ROWS[::-1])
+    second = RunningTotals(365, sensitivity=once, rho="0.5", bound=1000)
+    assert second != first
+    running = place.again(totals=second, names=range(2000))
+    assert running.totals == first
+    assert (running.step(2, resume=True).values == found[1]).all()
+    last = running.step(3, days[2])
+    assert abs(np.std(last.values - days.sum(axis=0)) / first.stddev(3) - 1) < 0.1
+    assert last.interval(0.95) == first.interval(3, 0.95)
+    assert last.metadata()["step"] == 3
+    assert place.ledger.history()[0].parameters["manifest"]["terms"] == first.terms()
+    with pytest.raises(KeyReuseError, match="with another per_unit_steps, 1, not 2"):
+        place.again(
+            totals=RunningTotals(365, sensitivity=once, rho="0.5", bound=1000, per_unit_steps=2), names=range(2000)
+        )
 
 
 # ------------------------------------------------------------------ another input
@@ -453,8 +482,8 @@ def test_the_one_state_that_is_left_is_not_written_over(place, monkeypatch) -> N
 def test_each_write_flush_rename_and_commit_may_be_the_last() -> None:
     """A process ends there, a third lose their state, all go on: one value a step, one charge."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        found, *points = python(LIVES, TESTS, folder, "exits", 1).strip().split(",")
-    assert int(found) > 60
+        found, *points = python(LIVES, folder, "exits", 1, 2).strip().split(",")
+    assert int(found) > 45
     assert {*points} == {"after a commit", "before a commit", "fsync", "replace", "unlink", "write"}
 
 

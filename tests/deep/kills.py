@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fresh import python
-from places import TESTS
 from running import LIVES
 
 NEEDS = ("strace",)
@@ -242,7 +241,7 @@ def running_kills(cheap: bool) -> dict[str, int]:
     ):
         if way != "exits" or not cheap:  # a fast test has one round of them
             with tempfile.TemporaryDirectory() as folder:
-                done, *_ = python(LIVES, TESTS, folder, way, 5 * (way == "kills") if cheap else rounds).split(",")
+                done, *_ = python(LIVES, folder, way, 5 * (way == "kills") if cheap else rounds, 3).split(",")
             found[what] = int(done)
     return found
 

@@ -226,7 +226,7 @@ def opened(
     held, cells = release_key(key), Cells(names)
     kept = ledger._kept_totals(held) if resume else None  # noqa: SLF001  the ledger's own door
     if kept is not None and kept.kind == STEPS:
-        totals = _as_kept(totals, dict(kept.terms))
+        totals = _as_kept(totals, held.label, dict(kept.terms))
     seal = Stepping.of(held, totals, cells.sorted)
     if kept is not None and kept.kind == STEPS and kept.domain != seal.manifest.domain:
         raise KeyReuseError(
@@ -250,9 +250,16 @@ def _each(replay: Any) -> Iterator[Any]:
         raise DTypeError(f"replay must give the counts of each step, not be {type(replay).__name__}") from None
 
 
-def _as_kept(totals: Any, terms: dict[str, Any]) -> Any:
-    """The totals of a manifest, if they are what was asked for: what a search finds may differ."""
-    asked = {name: value for name, value in totals.terms().items() if name not in totals.FOUND}
-    if {name: value for name, value in terms.items() if name not in totals.FOUND} != asked:
-        return totals  # and the ledger says which term is another
+def _as_kept(totals: Any, label: str, terms: dict[str, Any]) -> Any:
+    """The totals of a manifest, if they are what was asked for: what a search finds may differ.
+
+    Raises: KeyReuseError.
+    """
+    mine = totals.terms()
+    for name in sorted({*mine, *terms} - totals.FOUND):
+        if mine.get(name) != terms.get(name):
+            raise KeyReuseError(
+                f"{label!r} is reserved with another {name}, {terms.get(name)!r:.80}, not {mine.get(name)!r:.80}: go on with "
+                f"what was reserved, or pay for {another(label)}"
+            )
     return type(totals).of_terms(terms)
