@@ -8,12 +8,15 @@ and, with a tenth of the weight, after four times as many.
 """
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.counts.running.error import Inverse, columns
 
+Point = npt.NDArray[np.float64]
 TABLE = Path(__file__).parents[1] / "dpfast" / "counts" / "running" / "table.py"
 FIRST, LAST, LONG, DIGITS, LATER = 2, 20, 17, 12, 0.1  # from 2^LONG steps on, five buffers and not four
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
@@ -26,13 +29,13 @@ ROWS = (
 '''
 
 
-def parameters(point):
+def parameters(point: Point) -> tuple[list[float], list[float]]:
     """Leaks and weights from the logarithms that the search moves."""
     d = point.size // 2
     return (1 / (1 + np.exp(-point[:d]))).tolist(), np.exp(point[d:]).tolist()
 
 
-def cost(point, steps):
+def cost(point: Point, steps: int) -> float:
     leaks, shares = parameters(point)
     if sum(shares) > 1 or max(leaks) + sum(shares) > 0.99 or min(leaks) < 2.0**-30 or min(shares) < 2.0**-30:
         return math.inf
@@ -41,7 +44,7 @@ def cost(point, steps):
     return math.log(columns(leaks, shares, 64 * steps)) + (1 - LATER) * math.log(at) + LATER * math.log(later)
 
 
-def least(f, start, size, tries=6000):
+def least(f: Callable[[Point], float], start: Point, size: float, tries: int = 6000) -> Point:
     """Nelder and Mead 1965, with coefficients that depend on the dimension."""
     n = start.size
     points = [start, *(start + size * row for row in np.eye(n))]
@@ -73,25 +76,23 @@ def least(f, start, size, tries=6000):
     return points[int(np.argmin(values))]
 
 
-def start(steps, d):
+def start(steps: int, d: int) -> Point:
     leaks = np.exp(-math.log(8 * steps + 8) * np.linspace(0.15, 1, d)) * 0.8
     return np.concatenate([np.log(leaks / (1 - leaks)), np.log(0.4 * leaks**0.6)])
 
 
-def short(x):
-    """x as number/2^shift, number of so many digits."""
+def short(x: float) -> tuple[int, int]:
+    """The number as number/2^shift, number of so many digits."""
     shift = DIGITS - 1 - math.floor(math.log2(x))
     return round(x * 2.0**shift), shift
 
 
-def row(steps, d):
+def row(steps: int, d: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     point = start(steps, d)
     for size in (0.5, 0.2, 0.2, 0.1):
         point = least(lambda p: cost(p, steps), point, size)
     pairs = sorted(zip(*parameters(point), strict=True), reverse=True)
-    found = tuple(tuple(map(short, each)) for each in zip(*pairs, strict=True))
-    print(steps, d, math.exp(cost(point, steps)), flush=True)
-    return found
+    return tuple(tuple(map(short, each)) for each in zip(*pairs, strict=True))
 
 
 if __name__ == "__main__":

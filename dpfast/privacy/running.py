@@ -119,7 +119,8 @@ def moved(sensitivity: Sensitivity) -> Moved:
 
 def _series(x: Ball, n: int) -> Ball:
     """1 + x + ... + x^(n-1)."""
-    return (1 - x**n) / (1 - x)
+    found: Ball = (1 - x**n) / (1 - x)
+    return found
 
 
 def columns_squared(found: Coefficients, steps: int, columns: int, apart: int) -> Ball:
@@ -129,7 +130,7 @@ def columns_squared(found: Coefficients, steps: int, columns: int, apart: int) -
     thetas, shares = [ball(1 - q) for q in found.leaks], [ball(w) for w in found.shares]
     decays = [theta**apart for theta in thetas]
     last = [_series(a, many) for a in decays]
-    square = ball(Fraction(many))
+    square: Ball = ball(Fraction(many))
     for theta, w, a in zip(thetas, shares, decays, strict=True):
         square += 2 * w * theta ** (apart - 1) * (many - 1 - a * _series(a, many - 1)) / (1 - a)
     for i, j in product(range(len(thetas)), repeat=2):

@@ -74,6 +74,9 @@ SEES: dict[str, set[str]] = {
     "noise/random": {"_native.py", "errors.py", "privacy", "system.py"},
     # Whatever of counts/ only computes from noisy counts or from names sees nothing that draws.
     "counts/postprocess.py": {"errors.py", "privacy", "noise/release/arrays.py"},
+    "counts/running/buffers.py": {"errors.py", "privacy"},
+    "counts/running/error.py": {"privacy"},
+    "counts/running/table.py": set(),
     "counts/trees/noisy_tree.py": {"counts/trees", "errors.py", "noise/kernels", "noise/release/arrays.py", "privacy"},
     "counts/trees/shape.py": {"counts/trees", "errors.py", "noise/kernels", "noise/release/arrays.py", "noise/release/columns.py", "privacy"},
     "adapters": {"__init__.py", "errors.py"},  # the public API alone
@@ -102,6 +105,8 @@ _TELLS = {
     "evidence/bench/rows.py",
 }  # what ran
 _DRAWS = {
+    "counts/running/noisy_totals.py",
+    "counts/running/totals.py",
     "counts/records/bounded_histogram.py",
     "counts/records/means.py",
     "counts/records/partitions.py",
@@ -138,6 +143,7 @@ SEEN_BY: dict[str, set[str]] = {
                                 "counts/records", "engines/jobs", *_DRAWS},
     "ledger": {"__init__.py", "engines/jobs", "app/cli", *_DRAWS - {"counts/trees/noise.py"}},
     "counts/postprocess.py": {"postprocess.py"},
+    "counts/running": {"__init__.py"},
     "counts/running/state.py": {"counts/running"},
     "noise/release/steps.py": {"ledger", "counts/running"},
     "counts/trees": {"__init__.py", "counts/records/bounded_histogram.py", "app/cli/quantiles.py"},

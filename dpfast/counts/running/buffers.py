@@ -51,9 +51,9 @@ class Code(NamedTuple):
 
 
 def rounding_of(code: Code, steps: int) -> Fraction:
-    """r above."""
-    found, buffers = code.coefficients, len(code.coefficients.decays)
-    return Fraction(1, 2) + (buffers - 1 + found.total(steps)) / 2 ** (code.guard + 1)
+    """The most that an encoded step is off: r above."""
+    off = len(code.coefficients.decays) - 1 + code.coefficients.total(steps)
+    return Fraction(1, 2) + off * Fraction(1, 2 ** (code.guard + 1))
 
 
 def largest_bound(code: Code, steps: int) -> int:
@@ -68,7 +68,7 @@ def must_fit(code: Code, steps: int, bound: int) -> None:
     numbers = (*code.coefficients.decays, *code.coefficients.weights)
     if not all(0 < number < 2**DIGITS and 0 < shift <= LOW for number, shift in numbers):
         raise ParameterError(f"coefficients must be of at most {DIGITS} bits, over powers of two up to 2**{LOW}")
-    if not (0 <= code.bits and 0 < code.guard and code.bits + code.guard <= LOW):
+    if code.bits < 0 or code.guard < 1 or code.bits + code.guard > LOW:
         raise ParameterError(f"bits and guard must be at most {LOW} together, got {code.bits} and {code.guard}")
     if not 1 <= bound <= (largest := largest_bound(code, steps)):
         raise ParameterError(
@@ -126,7 +126,7 @@ def _encode(code: Code, before: Integers, x: Integers, after: Integers, step: In
 def _times(
     held: Integers, rest: Integers, ratio: tuple[int, int], high: Integers, low: Integers, product: Integers
 ) -> None:
-    """high 2^48 + low = [(held 2^48 + rest) number / 2^shift], 0 <= low < 2^48."""
+    """Write high 2^48 + low = [(held 2^48 + rest) number / 2^shift], 0 <= low < 2^48."""
     number, shift = ratio
     np.multiply(rest, number, out=product)
     product += 1 << shift - 1
@@ -150,6 +150,6 @@ def decoded(code: Code, decoder: Reals, noisy: Integers) -> tuple[Reals, Reals]:
         y -= held * (a * 2.0**-b)
     for held, new, (m, s) in zip(decoder, after, code.coefficients.decays, strict=False):
         np.multiply(held, 1 - m * 2.0**-s, out=new)
-        new += y
+        np.add(new, y, out=new)
     np.add(decoder[-1], y, out=after[-1])
     return after[-1].copy(), after

@@ -122,8 +122,7 @@ class RunningTotals(Record):
         clamped = 2 ** (max(1, largest).bit_length() - 1) if bound is None else parameters.whole("bound", bound, 1)
         moved_by = running.shift(found, self._placed, running.moved(sensitivity), code.bits, self._rounding(code))
         self._keep(code=code, bound=clamped, sigma_squared=running.least_sigma_squared(wanted.rho, moved_by))
-        self._keep(spent=self._promised(wanted))
-        self._check()
+        self._settle(wanted)
 
     @staticmethod
     def _asked(
@@ -193,8 +192,12 @@ class RunningTotals(Record):
             add_remove=known,
         )
 
-    def _check(self) -> None:
-        """The proof and the inequalities of the integers that are kept. Raises: ParameterError."""
+    def _settle(self, wanted: Guarantee) -> None:
+        """Keep what is promised, once the integers that are kept prove it, and fit.
+
+        Raises: ParameterError.
+        """
+        self._keep(spent=self._promised(wanted))
         self.code.coefficients.checked()
         must_fit(self.code, self.ceiling, self.bound)
         running.must_hide(self.spent.rho, self._moved_by, self.sigma_squared)
@@ -491,8 +494,7 @@ class RunningTotals(Record):
         if epsilon is not None and rho > rho_of(Fraction(epsilon), Fraction(delta)):  # type: ignore[arg-type]  # both or none
             raise ParameterError("rho must imply the epsilon and delta")
         wanted = Guarantee(epsilon, delta, rho=rho, adjacency=sensitivity.adjacency, unit=sensitivity.unit)
-        made._keep(spent=made._promised(wanted))
-        made._check()
+        made._settle(wanted)  # noqa: SLF001  a record of its own kind
         return made
 
     def __repr__(self) -> str:
