@@ -16,9 +16,9 @@ sigma^2 in each cell, where E(x)_t is an integer and |E(x)_t - 2^f (Cx)_t| <= r 
    fixed order of steps.
 3. The encoder is a function of the inputs of a cell. Let one unit contribute in steps t_1 < t_2 <
    ..., at most m of them, k or more apart, and change the counts of step t_j by a vector of norm l2
-   or less in at most l0 cells. In a cell of which no input changes the encodings are equal. In the
-   others, at most m l0, they differ by 2^f C (x - x') and by at most 2 r more, at each of n steps.
-   So D <= 2^f |C (x - x')| + 2 r sqrt(n m l0).
+   or less in at most l0 cells. Where no input of a cell changes, its encodings are equal. In the
+   other cells, at most m l0, they differ by 2^f C (x - x') and by at most 2 r more, at each of n
+   steps. So D <= 2^f |C (x - x')| + 2 r sqrt(n m l0).
 4. The columns of C have inner products >= 0, since c >= 0. So |C (x - x')| <= l2 |sum of the
    columns t_1, t_2, ...|, whatever directions the changes have.
 5. The sum of m columns, k apart, is longest if the first is column 0 and the others follow as
@@ -55,11 +55,12 @@ from dpfast.privacy.exact import Ball, ball, rounded_up
 from dpfast.privacy.parameters import shown
 from dpfast.privacy.sensitivity import Sensitivity
 
-PRECISION = 384  # of the first try: q k n, which cancels twice in P_ij, may be near 2^-90
+FURTHEST = Fraction(2**120)  # l2 squared: more than any noise here hides
+PRECISION = 384  # the first try: q k n, which cancels twice in P_ij, may be near 2^-90
 
 
 class Coefficients(NamedTuple):
-    """Those of C, as integers. decays: (m, s) for each buffer; weights: (a, b)."""
+    """The integers that C is made of. decays: (m, s) for each buffer; weights: (a, b)."""
 
     decays: tuple[tuple[int, int], ...]
     weights: tuple[tuple[int, int], ...]
@@ -96,16 +97,18 @@ class Moved(NamedTuple):
     """What one unit changes in a step, for the shift of all steps: 3 and 6 above."""
 
     l2_squared: Fraction
-    cells: int  # of one step, before and after together
+    cells: int  # how many in a step, before and after together
 
 
 def moved(sensitivity: Sensitivity) -> Moved:
-    """Raises: ParameterError (a norm alone, or a substitution of which no contribution is known)."""
+    """Raises: ParameterError (a norm alone; a substitution without contributions)."""
     sensitivity.refuse_private_keys()
     if sensitivity.l0 is None:
         raise ParameterError(
             "sensitivity must say in how many cells one unit is, for each of them is rounded: Sensitivity(l0, linf)"
         )
+    if not 1 / FURTHEST <= sensitivity.l2_squared <= FURTHEST:
+        raise ParameterError(f"sensitivity must have an l2 from 2**-60 to 2**60, got {shown(sensitivity.l2)}")
     if sensitivity.adjacency == "add-remove":
         return Moved(sensitivity.l2_squared, sensitivity.l0)
     one = sensitivity.add_remove
@@ -161,8 +164,8 @@ def shift(found: Coefficients, placed: Placed, change: Moved, bits: int, roundin
     """
 
     def value() -> Ball:
-        root = (columns_squared(found, *placed) * ball(change.l2_squared)).sqrt()
-        return root * 2**bits + ball(_margin_squared(placed, change, rounding)).sqrt()
+        columns: Ball = (columns_squared(found, *placed) * ball(change.l2_squared)).sqrt() * 2**bits
+        return columns + ball(_margin_squared(placed, change, rounding)).sqrt()
 
     return Fraction(rounded_up(value, precision=PRECISION))
 

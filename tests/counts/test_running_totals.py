@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running totals: integers beside plain Python, the proof beside brute force, errors beside simulation."""
+"""Running totals: plain integers, brute force and simulation beside the mechanism."""
 
 from __future__ import annotations
 
@@ -363,7 +363,7 @@ def test_errors_are_those_of_the_exact_inverse(steps: int) -> None:
 
 
 def test_simulated_errors_are_the_computed_ones() -> None:
-    """Within 3 % of the variance: 6.7 of its own deviations, for 100,000 cells. Six are looked at."""
+    """Within 3 % of the variance, 6.7 of its own deviations for 100,000 cells: six times."""
     totals, cells = made(48), 100_000
     counts = np.zeros((48, cells), np.int64)
     counts[5], counts[6] = 3, -2
@@ -403,7 +403,7 @@ def test_what_is_published_has_discrete_gaussian_noise() -> None:
     assert stats.chisquare(planted).pvalue < 1e-9
 
 
-# ------------------------------------------------------------------ decoding, and what a reader sees
+# --------------------------------------------------------------- decoding, and what a reader sees
 
 
 def test_decoding_is_a_loop_in_a_stated_order() -> None:
@@ -447,6 +447,7 @@ def test_counts_are_clamped_whatever_their_type() -> None:
 
 def test_rising_totals_are_post_processing() -> None:
     noisy = dpfast.running_totals(made(12), [[1, 0]] * 12)
+    assert isinstance(noisy, dpfast.NoisyTotals)
     rising = noisy.rising()
     assert (np.diff(rising, axis=0) >= 0).all()
     assert (rising >= 0).all()
@@ -470,7 +471,7 @@ def test_counts_that_know_more_are_refused() -> None:
         dpfast.running_totals(made(12), per_step)
 
 
-# ------------------------------------------------------------------ what is kept, and what is refused
+# -------------------------------------------------------------- what is kept, and what is refused
 
 
 @pytest.mark.parametrize(
@@ -553,6 +554,9 @@ def test_spoilt_terms_are_refused() -> None:
         ({"rho": 1, "bound": 2**50}, ParameterError, "bound must be from 1 to"),
         ({"rho": 1, "bound": 0}, ParameterError, "bound must be at least 1"),
         ({"rho": 1, "sensitivity": 1}, DTypeError, "sensitivity must be a Sensitivity"),
+        ({"epsilon": "1e-1000"}, ParameterError, "epsilon must come with a delta"),
+        ({"rho": 1, "sensitivity": dpfast.Sensitivity(1, 2**61)}, ParameterError, "l2 from"),
+        ({"rho": 1, "sensitivity": dpfast.Sensitivity(1, Fraction(1, 2**61))}, ParameterError, "l2 from"),
         ({"rho": 1, "sensitivity": dpfast.Sensitivity.from_l2(4)}, ParameterError, "how many cells"),
         (
             {"rho": 1, "sensitivity": dpfast.Sensitivity.changes(1, 1, adjacency="substitution")},
@@ -573,7 +577,7 @@ def test_bad_steps_are_refused() -> None:
     for call, error, message in (
         (lambda: totals.begin(0), ParameterError, "cells must be at least 1"),
         (lambda: totals.encode(encoder, [1.0, 2.0]), DTypeError, "counts must be of an integer dtype"),
-        (lambda: totals.encode(encoder, [1]), ParameterError, r"shape \(2,\)"),
+        (lambda: totals.encode(encoder, [1]), ParameterError, r"one for each of 2 cells, got shape \(1,\)"),
         (lambda: totals.encode(encoder[:, :1], [1]), DTypeError, "C order"),
         (lambda: totals.encode(decoder, [1, 2]), DTypeError, "encoder must be an array of int64"),
         (lambda: totals.encode(encoder[:4], [1, 2]), ParameterError, r"encoder must have shape \(8, cells\)"),

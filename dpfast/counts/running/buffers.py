@@ -17,7 +17,8 @@ high m_i < 2^61 and low m_i + 2^(s - 1) < 2^62; sums of a few of these stay with
 stream is beyond 2^36.
 
 The decoder takes z_t = 2^-f times the noisy step, and one buffer h_i for each u_i:
-    y = z - w_1 h_1 - ... - w_d h_d, from left to right;  h_i <- h_i theta_i + y;  total <- total + y
+    y = z - w_1 h_1 - ... - w_d h_d, from left to right
+    h_i <- h_i theta_i + y;  total <- total + y
 Each operation is one of NumPy's on doubles, rounded by itself. theta_i and w_i are doubles exactly.
 """
 
@@ -37,7 +38,7 @@ Reals = npt.NDArray[np.float64]
 
 LOW = 48  # bits of the lower part
 MASK = (1 << LOW) - 1
-DIGITS = 13  # of a numerator
+DIGITS = 13  # that a numerator has
 MOST = 2**62  # that an encoded step may be
 RUN = 1 << 14  # cells at a time: their parts stay within a cache
 

@@ -7,8 +7,8 @@ w_j/(q_j - p). One lies between each q_i and the next, and one above the last, s
 them with all their digits. With h_i = 1/(p_i sum of w_j/(q_j - p_i)^2) and rest = 1/(1 + sum of
 w_j/q_j),
     b_k = rest + sum of h_i (1 - p_i)^k,
-and where all p_i are below 1 no term is negative. Sums of b_k^2 are sums of geometric series, and so are those of (b_k -
-b_(k-w))^2, which is the error of a window: two totals, and what noise they share.
+and where all p_i are below 1 no term is negative. Sums of b_k^2 are sums of geometric series, and
+so are those of (b_k - b_(k-w))^2: the error of a window, two totals and what noise they share.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Inverse:
         return n * self.rest + sum(h * _series(p, n) for h, p in zip(self.parts, self.leaks, strict=True))
 
     def squares(self, n: int) -> float:
-        """The sum of b_k^2 over k < n: the variance of total n, in that of the noise of one step."""
+        """The sum of b_k^2 over k < n: the variance of total n, beside that of a step."""
         known = [(h, p) for h, p in zip(self.parts, self.leaks, strict=True)]
         found = n * self.rest**2 + 2 * self.rest * sum(h * _series(p, n) for h, p in known)
         return found + sum(h * k * _series(p + q - p * q, n) for (h, p), (k, q) in product(known, repeat=2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All steps at once, and what is computed from noisy totals: post-processing, which spends nothing."""
+"""All steps at once, and what is computed from noisy totals, which spends nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NoisyTotals:
         """The sums of the last steps, with intervals of their own: windows over time.
 
         A window is a difference of two totals, which share most of their noise, so its interval is
-        less than theirs together. Windows of fewer than about 7 steps have more noise than counts
+        less than theirs together. Windows of fewer than about 8 steps have more noise than counts
         with noise of their own would have.
         Raises: DTypeError, ParameterError (also of windows themselves).
 

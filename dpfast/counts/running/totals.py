@@ -31,7 +31,7 @@ from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.release.arrays import integer_array
 from dpfast.privacy import parameters, running
-from dpfast.privacy.gaussian import rho_of
+from dpfast.privacy.gaussian import near, rho_of
 from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record
@@ -48,7 +48,7 @@ FINE = 2**12  # f is such that rounding adds at most 1/FINE to what a unit moves
 GUARDED = 2**8  # guard bits are such that buffers round by at most so small a part of 1
 MOST_SIGMA_SQUARED = 10**18
 LARGEST = 2**40  # a bound that nobody gives is at most this
-FIRST_ROW = 2  # of the table, for 2^2 steps
+FIRST_ROW = 2  # the table begins at 2^2 steps
 
 
 class RunningTotals(Record):
@@ -68,7 +68,7 @@ class RunningTotals(Record):
 
     The error of a total grows with the logarithm of time: at rho = 1/2, and one contribution of 1,
     its standard deviation is 3.0 after a year of days, and 5.5 after 2^20 steps. Its own step would
-    have less noise alone: windows shorter than about 7 steps are better served by noise on each.
+    have less noise alone: windows shorter than about 8 steps are better served by noise on each.
     Privacy: all steps together are rho-zCDP, also if each step is chosen after earlier results.
     Nothing is spent here: who releases steps does.
     Raises: DTypeError, ParameterError.
@@ -293,7 +293,11 @@ class RunningTotals(Record):
         >>> encoder.shape, decoder.shape
         ((8, 3), (5, 3))
         """
-        return begun(self.code, parameters.whole("cells", cells, 1))
+        many = parameters.whole("cells", cells, 1)
+        try:
+            return begun(self.code, many)
+        except (ValueError, MemoryError):
+            raise ParameterError(f"cells must be as many as memory has room for, got {shown(cells)}") from None
 
     def encode(self, encoder: Integers, counts: npt.ArrayLike) -> tuple[Integers, Integers]:
         """The counts of the next step, encoded: int64, one a cell; and the encoder after it.
@@ -319,8 +323,8 @@ class RunningTotals(Record):
         array([3, 9])
         """
         array = integer_array("counts", counts)
-        if array.shape != (cells,):
-            raise ParameterError(f"counts must be one for each cell, shape ({cells},), got {array.shape}")
+        if array.shape != (parameters.whole("cells", cells, 1),):
+            raise ParameterError(f"counts must be one for each of {shown(cells)} cells, got shape {array.shape}")
         low, high = -self.bound, self.bound
         if array.dtype.kind == "u":  # no unsigned type has the lower end
             return np.minimum(array, np.uint64(high)).astype(np.int64)
@@ -356,7 +360,7 @@ class RunningTotals(Record):
 
         >>> totals = dpfast.RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")
         >>> round(totals.stddev(365), 2), round(totals.stddev(365, last=7), 2)
-        (3.0, 2.72)
+        (3.0, 2.79)
         """
         at = self._step(t)
         noise = self._inverse.squares(at) if last is None else self._inverse.window(at, self._last(last, at))
@@ -371,7 +375,7 @@ class RunningTotals(Record):
 
         >>> totals = dpfast.RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")
         >>> round(totals.interval(365), 2), round(totals.interval(365, last=7), 2)
-        (5.89, 5.33)
+        (5.89, 5.46)
         """
         wanted = float(parameters.probability("level", level, decimal=True))
         at = self._step(t)
@@ -517,7 +521,7 @@ def _contributions(steps: int, per_unit_steps: object, apart: object) -> tuple[i
 
 def _pure(steps: int, times: int, change: Sensitivity, found: Coefficients, epsilon: Fraction) -> tuple[float, float]:
     """Standard deviations of the last total under Laplace noise: of encoded steps, of counts."""
-    one = times * float(change.l1 or 1) * math.sqrt(2) / float(epsilon)
+    one = times * near(change.l1 or Fraction(1)) * math.sqrt(2) / near(epsilon)
     leaks, shares = map(list, (found.leaks, found.shares))
     whole = 1 + sum(
         float(w) * -math.expm1((CEILING * steps - 1) * math.log1p(-float(q))) / float(q)
