@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from places import VECTORS
-from running import PlainTotals
 
 import dpfast
 from dpfast.noise.mechanisms.laws import LAWS
@@ -93,7 +92,7 @@ GOOD: dict[str, Any] = {
     "RunningTotals.encode.counts": [SECRET, 1], "RunningTotals.clamped.counts": [SECRET, 1], "RunningTotals.decode.noisy": [SECRET, 1],
     "RunningTotals.interval.level": 0.9, "NoisyTotals.interval.level": 0.9, "of_terms.terms": RUNNING.terms(),
     "running_totals.totals": RUNNING, "running_totals.counts": [[SECRET, 1], [2, SECRET]],
-    "Ledger.running.totals": lambda: PlainTotals(rho="1/10000", epsilon=Fraction(1, 1000)), "Ledger.running.names": lambda: ["a", NAME],
+    "Ledger.running.totals": lambda: dpfast.RunningTotals(4, sensitivity=CELL, epsilon=1, delta=1e-9), "Ledger.running.names": lambda: ["a", NAME],
     "Ledger.running.key": lambda: dpfast.Key.generate().derive("running " + secrets.token_hex(8)), "state": None, "replay": (),
     "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db", "Ledger.path": lambda: Path(tempfile.mkdtemp()) / "budget.db",
     "ledger": None, "release.mechanism": MECHANISM,

@@ -418,6 +418,16 @@ class Ledger:
             (a replay of other counts); DTypeError; ParameterError (also resume=True where nothing
             is reserved). What is public is refused before anything is charged.
         Privacy: spends what the guarantee of the totals says, once. Source: docs/sealed.md.
+
+            >>> once = dpfast.Sensitivity(l0=1, linf=1)  # a person signs up once, in one city
+            >>> totals = dpfast.RunningTotals(365, sensitivity=once, rho="0.5")
+            >>> ledger = dpfast.Ledger("sign-ups.db", rho=1, create=True)
+            >>> key = dpfast.KeyFile.create("sign-ups.key").derive("sign-ups 2026")
+            >>> options = {"key": key, "names": ["Lima", "Oslo"], "state": "sign-ups.state"}
+            >>> first = ledger.running(totals, **options).step(1, [120, 80])
+            >>> second = ledger.running(totals, **options, resume=True).step(2, [90, 75])  # the next day
+            >>> second.values.shape, ledger.spent.rho
+            ((2,), Fraction(1, 2))
         """
         if not hasattr(totals, "_running"):
             raise DTypeError(f"totals must be RunningTotals, not {type(totals).__name__}")

@@ -4,8 +4,9 @@
 STATE holds what the next step needs, and STATE.before what the last one needed: so the last step
 can be tried again. STATE.ahead holds the counts of the step that was begun last. Each is made
 whole, flushed, and takes the place of the older one by a rename. STATE.before is written over for
-the next STATE, so readers hold the ledger's lock, as the writer does. Each has a code under the release
-key, which binds it to the totals, their names and the step. All are as private as the counts.
+the next STATE, so readers hold the ledger's lock, as the writer does. Each file has a code under
+the release key, which binds it to the totals, their names and the step. All are as private as the
+counts.
 """
 
 from __future__ import annotations
