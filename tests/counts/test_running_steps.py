@@ -552,8 +552,8 @@ def test_which_steps_are_refused(place) -> None:
             "t must be at most 3, up to which these totals are private, got 4: go on with new",
         ),
         (2, None, ParameterError, "counts or resume=True must be given, and one of them alone"),
-        (2, [1, 2], ParameterError, r"counts must be one for each cell, shape \(3,\), got \(2,\)"),
-        (2, [[1, 2, 3]], ParameterError, "counts must be one for each cell"),
+        (2, [1, 2], ParameterError, r"counts must be one for each of 3 cells, got shape \(2,\)"),
+        (2, [[1, 2, 3]], ParameterError, "counts must be one for each of 3 cells"),
         (2, [0.5, 1, 2], DTypeError, "counts must be of an integer dtype"),
         (2, [True, False, True], DTypeError, "counts must be of an integer dtype"),
     ):
