@@ -319,7 +319,7 @@ typedef struct {
 const dpf_known *dpf_known_answers(void);
 
 /* NULL if an instruction set knows the cipher and, of these answers, those of the laws, a bit each
- * (DPF_LAWS: all), else what it does not know. scratch: DPF_CHECK words. */
+ * (DPF_LAWS, or more: all), else what it does not know. scratch: DPF_CHECK words. */
 enum { DPF_CHECK = 52000, DPF_LAWS = 30 };
 const char *dpf_self_check(int isa, int laws, const dpf_known *answers, uint64_t *scratch);
 

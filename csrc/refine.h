@@ -232,6 +232,11 @@ __attribute__((noinline)) static void refine(dpf_job *job) {
     const dpf_draws draws = {
         n, draw, {job->word[0] + from, job->word[1] + from}, {more, more + DPF_BATCH - most}, offset, lo, hi};
     law->decide(how->plan, DPF_DOUBLE, &draws);
+    int open = 0;
+    for (int b = 0; b < n; b++)
+        open += hi[b] == DPF_UNDECIDED_LIMB;
+    if (2 * open > n) /* a scale near the last of doubles: all at once are cheaper than most, one by one */
+        law->decide(how->plan, law->last_tier, &draws);
     if (how->non_temporal)
         dpf_fence();
     for (int b = 0; b < n; b++) {

@@ -316,7 +316,7 @@ def found_by_the_self_check(library: Path, isa: int) -> bool:
     code = (
         "import ctypes, sys; at = ctypes.CDLL(sys.argv[1]); at.dpf_self_check.restype = ctypes.c_char_p; "
         "at.dpf_known_answers.restype = ctypes.c_void_p; room = (ctypes.c_uint64 * 60000)(); "
-        "sys.exit(at.dpf_self_check(int(sys.argv[2]), 30, ctypes.c_void_p(at.dpf_known_answers()), room) is not None)"
+        "sys.exit(at.dpf_self_check(int(sys.argv[2]), -1, ctypes.c_void_p(at.dpf_known_answers()), room) is not None)"
     )
     try:
         return (

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +58,7 @@ def rows() -> list[Any]:
 
 
 PLANTED = [at for at, answer in enumerate(ROWS) if answer.planted != ffi.NULL]
+STATUS = {name: int(value) for name, value in re.findall(r"DPFAST_(\w+) = (\d+)", (CSRC / "dpfast.h").read_text())}
 KINDS = sorted({_native.PORTABLE, max(ISAS)})  # builds without fma, and with it
 
 
@@ -168,6 +173,53 @@ def test_a_law_is_asked_for_its_own_answers() -> None:
                 changed[at].digest[kind] ^= 1
             assert lib.dpf_self_check(_native.PORTABLE, 1 << law, changed, scratch) == ROWS[at].what
             changed[at] = ROWS[at]
+
+
+DOOR = """\
+static int knows = -1;
+int asked; /* the laws, a bit each, whose answers the library asked for last */
+const char *dpf_self_check(int isa, int laws, const void *answers, void *scratch) {
+    asked = laws;
+    return laws & ~knows ? "an answer" : 0;
+}
+void forget(int laws) { knows = ~laws; }
+int dpf_make_plan(void) { return NO_SCALE; } /* what a check that passes leads to */
+int dpf_best_isa(void) { return 0; }
+void dpf_reach(void) {}
+const void *dpf_known_answers(void) { return 0; }
+int dpf_add, dpf_add_fresh, dpf_make_table, dpf_wipe; /* never called */
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the library is built on Linux alone")
+def test_the_library_asks_for_the_answers_of_a_law_once(tmp_path: Path) -> None:
+    """A discrete Gaussian's proposals are a Gaussian, so that it has answers to know, too."""
+    (tmp_path / "door.c").write_text(DOOR)
+    built = tmp_path / "door.so"
+    sources = str(tmp_path / "door.c"), str(CSRC / "dpfast.c")
+    subprocess.run(
+        ["gcc", "-O0", "-shared", "-fPIC", f"-I{CSRC}", f"-DNO_SCALE={lib.DPF_NO_SCALE}", "-o", str(built), *sources],
+        check=True,
+    )
+    laws = {name: 1 << law for name, law in _native.LAW_NUMBERS.items()}
+    asked_for = {name: bit | laws["gaussian"] * (name == "discrete_gaussian") for name, bit in laws.items()}
+    for at, order in enumerate((("gaussian", "laplace", "discrete_laplace", "discrete_gaussian"),
+                                ("discrete_gaussian", "gaussian", "laplace", "discrete_laplace"))):  # fmt: skip
+        door = ctypes.CDLL(shutil.copy(built, tmp_path / f"door{at}.so"))  # which has checked nothing
+        last, known = ctypes.c_int.in_dll(door, "asked"), 0
+        for law in order:
+            grid = [] if law.startswith("discrete") else [ctypes.c_int32(-20)]
+            new = partial(getattr(door, f"dpfast_{law}"), b"1", *grid, ctypes.byref(ctypes.c_void_p()))
+            fails = asked_for[law] & ~known
+            if fails:
+                door.forget(fails)
+                assert new() == STATUS["BUILD"], law
+                door.forget(0)
+            for asked in (asked_for[law] if fails else 0, 0):
+                last.value = 0
+                assert new() == STATUS["SCALE"], law
+                assert last.value == asked, law
+            known |= asked_for[law]
 
 
 @pytest.fixture

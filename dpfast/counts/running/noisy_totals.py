@@ -105,7 +105,8 @@ def running_totals(totals: RunningTotals, counts: npt.ArrayLike) -> NoisyTotals:
         of steps. Counts are clamped to the bound of the totals.
 
     Returns: a NoisyTotals.
-    Privacy: spends totals.guarantee, once for all steps.
+    Privacy: spends totals.guarantee, once for all steps, and each call spends it anew. A ledger
+        pays for `ledger.running(totals, …)`, whose steps can be taken again for the same bytes.
     Raises: DTypeError, ParameterError; EntropyError. None depends on the counts' values.
 
         >>> totals = dpfast.RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")
