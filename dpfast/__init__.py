@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from dpfast.counts.records.fixed_point import fixed_point_sum
     from dpfast.counts.records.means import NoisyMeans
     from dpfast.counts.records.partitions import Thresholded, thresholded
+    from dpfast.counts.running.noisy_totals import NoisyTotals, running_totals
+    from dpfast.counts.running.totals import RunningTotals
     from dpfast.counts.trees.noisy_tree import NoisyTree
     from dpfast.counts.trees.quantiles import quantiles
     from dpfast.counts.trees.release import tree
@@ -88,6 +90,7 @@ __all__ = [
     "NoiseSource",
     "NoisyMax",
     "NoisyMeans",
+    "NoisyTotals",
     "NoisyTree",
     "OneSidedGeometric",
     "OtherInputError",
@@ -95,6 +98,7 @@ __all__ = [
     "PermuteAndFlip",
     "RandomizedResponse",
     "ReleaseKey",
+    "RunningTotals",
     "SelfCheckError",
     "Sensitivity",
     "Snapping",
@@ -115,6 +119,7 @@ __all__ = [
     "postprocess",
     "quantiles",
     "random_bytes",
+    "running_totals",
     "testing",
     "thresholded",
     "tree",
@@ -137,6 +142,8 @@ _LATE = {
     "dpfast.counts.records.means": "NoisyMeans",
     "dpfast.counts.records.partitions": "Thresholded thresholded",
     "dpfast.noise.release.key": "Key KeyFile ReleaseKey",
+    "dpfast.counts.running.noisy_totals": "NoisyTotals running_totals",
+    "dpfast.counts.running.totals": "RunningTotals",
     "dpfast.counts.trees.noisy_tree": "NoisyTree",
     "dpfast.counts.trees.quantiles": "quantiles",
     "dpfast.counts.trees.release": "tree",

@@ -35,17 +35,17 @@ Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]
 Same: TypeAlias = "Callable[[IO[bytes], IO[bytes]], bool]"
 
 
-def absolute(path: str | os.PathLike[str]) -> Path:
-    """The file that an argument `path` names, whatever a chdir changes.
+def absolute(path: str | os.PathLike[str], called: str = "path") -> Path:
+    """The file that an argument names, whatever a chdir changes. called: the argument's name.
 
     Raises: DTypeError, ParameterError.
     """
     try:
         name = os.fsdecode(path)
     except TypeError:
-        raise DTypeError(f"path must name a file, not be {type(path).__name__}") from None
+        raise DTypeError(f"{called} must name a file, not be {type(path).__name__}") from None
     if "\0" in name:
-        raise ParameterError("path must be without null characters")
+        raise ParameterError(f"{called} must be without null characters")
     return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links
 
 
@@ -308,12 +308,18 @@ def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
         raise FileError(f"{path} exists{why}; --force would replace it")
 
 
-def make(path: Path, content: bytes) -> None:
-    """Make a file for its owner alone, over nothing; it is on the disk then. Raises: OSError."""
-    handle = system.open_private(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+def make(path: Path, *pieces: bytes | memoryview, anew: bool = True) -> None:
+    """Make a file for its owner alone, over nothing; it is on the disk then. Raises: OSError.
+
+    anew: otherwise the file is there, as long as what is written over it.
+    """
+    how = os.O_CREAT | os.O_EXCL if anew else 0
+    handle = system.open_private(path, how | os.O_WRONLY, follow=False)
     try:
-        while content:  # no buffer: a secret is not copied
-            content = content[os.write(handle, content) :]
+        for piece in pieces:
+            content = memoryview(piece)  # no buffer: a secret is not copied
+            while content:
+                content = content[os.write(handle, content) :]
         system.to_disk(handle)
     finally:
         os.close(handle)

@@ -49,6 +49,7 @@ REFUSED = {  # by what has such a method for its name alone
 }  # fmt: skip
 CELL = dpfast.Sensitivity(1, 1)
 MECHANISM = dpfast.DiscreteLaplace(Fraction(1, 1000), 1)
+RUNNING = dpfast.RunningTotals(12, sensitivity=CELL, rho="0.0000001")
 
 
 def key_file() -> dpfast.KeyFile:
@@ -85,6 +86,14 @@ GOOD: dict[str, Any] = {
     "KeyFile.path": lambda: key_file().path, "KeyFile.create.path": lambda: Path(tempfile.mkdtemp()) / "made.key",
     "ReleaseKey.seal.digests": lambda: [dpfast.Key(BYTES).derive("visits").digester(MECHANISM)(0, [SECRET, 1, 2])], "seal.domain": None,
     "Ledger.reserve.seal": sealed_once,
+    "steps": 12, "per_unit_steps": 2, "apart": 1, "t": 3, "last": 2,
+    "RunningTotals.sensitivity": CELL, "RunningTotals.rho": 0.1, "RunningTotals.epsilon": None, "RunningTotals.delta": None,
+    "RunningTotals.encode.encoder": lambda: RUNNING.begin(2)[0], "RunningTotals.decode.decoder": lambda: RUNNING.begin(2)[1],
+    "RunningTotals.encode.counts": [SECRET, 1], "RunningTotals.clamped.counts": [SECRET, 1], "RunningTotals.decode.noisy": [SECRET, 1],
+    "RunningTotals.interval.level": 0.9, "NoisyTotals.interval.level": 0.9, "of_terms.terms": RUNNING.terms(),
+    "running_totals.totals": RUNNING, "running_totals.counts": [[SECRET, 1], [2, SECRET]],
+    "Ledger.running.totals": lambda: dpfast.RunningTotals(4, sensitivity=CELL, epsilon=1, delta=1e-9), "Ledger.running.names": lambda: ["a", NAME],
+    "Ledger.running.key": lambda: dpfast.Key.generate().derive("running " + secrets.token_hex(8)), "state": None, "replay": (),
     "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db", "Ledger.path": lambda: Path(tempfile.mkdtemp()) / "budget.db",
     "ledger": None, "release.mechanism": MECHANISM,
     "bound_and_add.noise": lambda: dpfast.numba.Noise(MECHANISM), "bound_and_add.values": np.array([SECRET, SECRET + 1]), "least": 0, "most": 2 * SECRET,
@@ -166,7 +175,7 @@ NOT_CALLED = {"Thresholded", "adapters", "Geometric", "EACH_ROW"}
 # Excused: methods that mechanisms (ReleaseKey) or NumPy (ChaCha20) call, and what refuses
 # everything; of a result all but its release.
 NOT_FUZZED = {
-    "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index", "NoisyMeans", "NoisyTree",
+    "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index", "NoisyMeans", "NoisyTotals", "NoisyTree",
     "ReleaseKey", "ReleaseKey.bucketer", "ReleaseKey.buckets", "ReleaseKey.chooser", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
     "Key.from_bytes.secret",
 }  # fmt: skip
@@ -199,10 +208,12 @@ def objects(folder: Path) -> dict[str, Any]:
         "NoisyMeans": dpfast.bounded_histogram(
             ["a"], [SECRET], values=[SECRET], lower=0, upper=2 * SECRET, domain=["a"], max_contributions=1
         ).mean(epsilon=1e-5),
+        "NoisyTotals": dpfast.running_totals(RUNNING, [[SECRET, SECRET + 1]]),
         "NoisyTree": dpfast.tree([SECRET, SECRET + 1, SECRET + 2], branching=2, epsilon=1e-5, sensitivity=CELL),
         "PermuteAndFlip": dpfast.PermuteAndFlip(1, 1),
         "RandomizedResponse": dpfast.RandomizedResponse(1, 2),
         "ReleaseKey": dpfast.Key(BYTES).derive("visits"),
+        "RunningTotals": RUNNING,
         "Sensitivity": bounded().sensitivity.with_public_keys(),
         "Thresholded": dpfast.thresholded([NAME, "flu"], [1, 10**6], epsilon=1, delta=1e-9, sensitivity=CELL),
     }

@@ -22,6 +22,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
         "test_deep.py::test_a_cheap_case_of_each", "test_proofs.py::test_gappa_proves_the_roundings",
         "test_proofs.py::test_gappa_rejects_what_is_false",
     ),
+    "strace is not installed": ("test_deep.py::test_a_cheap_case_of_each",),
     "clang is not installed": ("test_deep.py::test_a_cheap_case_of_each", "test_elsewhere.py::test_features_are_those_of_linux"),
     "sollya is not installed": (
         "test_proofs.py::test_sollya_certifies_the_polynomials", "test_proofs.py::test_sollya_rejects_one_digit_changed",

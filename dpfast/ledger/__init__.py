@@ -36,8 +36,9 @@ chosen from earlier results. The sums are a privacy filter: [RRUV16] Rogers, Rot
    arXiv 2602.06756.
 5. A sealed release is charged once, when its label is reserved. All its tries draw one execution
    of the mechanism on one input (docs/behind/sealed.md), so they show what one release shows.
-6. AboveThreshold is charged once and answers for a while. Its queries may be chosen from releases
-   made meanwhile, and these from its answers; points 1 to 4 do not cover this. A theorem does. A
+6. AboveThreshold is charged once and answers for a while, and so do running totals, step after
+   step. Their queries and counts may be chosen from releases made meanwhile, and these from their
+   answers; points 1 to 4 do not cover this. A theorem does. A
    filter that is valid if each mechanism answers once is valid for interactive mechanisms that run
    at the same time. They may begin at any time, and earlier answers may suggest their parameters.
    The theorem holds for (epsilon, delta), for Rényi divergence of each fixed order, so for rho, and

@@ -12,7 +12,7 @@ import hmac
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,11 +30,22 @@ _silent: set[Path] = set()  # where it was said that no head can be written
 
 
 class Head(NamedTuple):
-    """A charge that was seen: its number, its digest, and all that was spent with it."""
+    """A charge that was seen: its number, its digest, and all that was spent with it.
+
+    And the tag that was seen last: how many there were, and its digest. Steps of running totals
+    reserve tags, and charge nothing.
+    """
 
     number: int
     digest: bytes
     spent: tuple[Fraction, ...]
+    tags: int = 0
+    tag: bytes = b""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Which of two heads of a ledger is the later one."""
+        return self.number, self.tags
 
 
 def name_of(place: Path) -> Path:
@@ -47,10 +58,12 @@ def heads(key: KeyFile, ledger: bytes) -> tuple[Head, ...]:
 
     Raises: LedgerError (it was not written under this key).
     """
-    return tuple(
+    found = known(key)
+    seen = [
         Head(number, bytes.fromhex(digest), tuple(map(Fraction, spent)))
-        for number, digest, spent in known(key).get(ledger.hex(), ())
-    )
+        for number, digest, spent in found.get(ledger.hex(), ())
+    ]
+    return (*seen[:-1], seen[-1]._replace(**_tags(found, ledger))) if seen else ()
 
 
 def seen(key: Labelled, ledger: bytes) -> Head | None:
@@ -74,10 +87,12 @@ def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
         with key.path.open("rb") as turn:
             lock(turn, wait=True)
             found = known(key)
-            before = [] if anew else found.get(ledger.hex(), [])
-            if not before or before[-1][0] < head.number:
-                last = [head.number, head.digest.hex(), [*map(str, head.spent)]]
-                _write(key, {**found, ledger.hex(): [*before, last][-KEPT:]})
+            charges = [] if anew else [*found.get(ledger.hex(), ())]
+            if not charges or (charges[-1][0], _tags(found, ledger)["tags"]) < head.place:
+                if not charges or charges[-1][0] < head.number:
+                    charges.append([head.number, head.digest.hex(), [*map(str, head.spent)]])
+                tags = {f"{ledger.hex()} tags": [head.tags, head.tag.hex()]}
+                _write(key, {**found, ledger.hex(): charges[-KEPT:], **tags})
     except (OSError, FileError) as error:
         if place not in _silent:
             _silent.add(place)
@@ -86,6 +101,12 @@ def note(place: Path, ledger: bytes, head: Head, *, anew: bool = False) -> None:
                 f"{name_of(place)} cannot be written ({why}): a ledger that is restored from a copy is not noticed",
                 stacklevel=caller(),
             )
+
+
+def _tags(found: Mapping[str, Sequence[Any]], ledger: bytes) -> dict[str, Any]:
+    """What was seen of a ledger's tags, in an entry of its own: earlier versions read the other."""
+    tags, digest = found.get(f"{ledger.hex()} tags", (0, ""))
+    return {"tags": tags, "tag": bytes.fromhex(digest)}
 
 
 def known(key: KeyFile) -> dict[str, Sequence[Any]]:

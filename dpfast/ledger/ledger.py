@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerError, ParameterError
 from dpfast.ledger import head, place, store
 from dpfast.ledger.plan import Left, law_of, releases_of
+from dpfast.ledger.steps import Steps
 from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
 from dpfast.noise.mechanisms.described import Described, Payable
@@ -40,6 +41,7 @@ from dpfast.noise.release.seal import (
     records,
 )
 from dpfast.noise.release.secret import ID_LENGTH, Labelled, encode
+from dpfast.noise.release.steps import Stepping
 from dpfast.paths import absolute
 from dpfast.privacy import gaussian, parameters
 from dpfast.privacy.composition import Part
@@ -383,6 +385,95 @@ class Ledger:
         note_here(seal)
         if after and seal._key.place is not None:  # noqa: SLF001
             head.note(seal._key.place, self._store.terms.digest, after)  # noqa: SLF001
+
+    # ------------------------------------------------------------------ running totals
+
+    def running(
+        self,
+        totals: Any,
+        *,
+        key: ReleaseKey,
+        names: Any,
+        state: str | os.PathLike[str] | None = None,
+        replay: Iterable[Any] = (),
+        resume: bool = False,
+    ) -> Any:
+        """Charge running totals, once for all their steps; what is returned takes the steps.
+
+        totals: a RunningTotals. key: a release key, whose label names them for their whole life.
+        names: public, of the cells, a column of integers or strings, each once. They are fixed for
+            life. Counts and totals are in the order given here, which may be another the next time:
+            cells are matched by name.
+        state: a file for what the next step needs. It is as private as the counts, its owner's
+            alone, and changed by each step; STATE.before and STATE.ahead lie beside it. Without it
+            what is needed lives in this process.
+        replay: where no state is there, or none is kept: the counts of the steps that were
+            reserved, from step 1 on, as they were frozen. They are drawn again, for nothing.
+        resume: whether these totals are there, and are gone on with.
+        Returns: a Running. `step(t, counts)` gives the totals of step t; after a crash
+            `step(t, resume=True)` the same, of the counts that were written ahead.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError (the label is reserved: without
+            resume=True, under another key, for other totals, names or cost); FileError (a state
+            that is damaged, or another's; one that is there before the totals are); OtherInputError
+            (a replay of other counts); DTypeError; ParameterError (also resume=True where nothing
+            is reserved). What is public is refused before anything is charged.
+        Privacy: spends what the guarantee of the totals says, once. Source: docs/sealed.md.
+
+            >>> once = dpfast.Sensitivity(l0=1, linf=1)  # a person signs up once, in one city
+            >>> totals = dpfast.RunningTotals(365, sensitivity=once, rho="0.5")
+            >>> ledger = dpfast.Ledger("sign-ups.db", rho=1, create=True)
+            >>> key = dpfast.KeyFile.create("sign-ups.key").derive("sign-ups 2026")
+            >>> options = {"key": key, "names": ["Lima", "Oslo"], "state": "sign-ups.state"}
+            >>> first = ledger.running(totals, **options).step(1, [120, 80])
+            >>> second = ledger.running(totals, **options, resume=True).step(2, [90, 75])  # the next day
+            >>> second.values.shape, ledger.spent.rho
+            ((2,), Fraction(1, 2))
+        """
+        if not hasattr(totals, "_running"):
+            raise DTypeError(f"totals must be RunningTotals, not {type(totals).__name__}")
+        again = parameters.flag("resume", resume)
+        return totals._running(self, key=key, names=names, state=state, replay=replay, resume=again)  # noqa: SLF001
+
+    def _kept_totals(self, held: ReleaseKey) -> Manifest | None:
+        """The manifest that is reserved under the label of running totals, if there is one."""
+        there: list[Manifest] = []
+
+        def known(found: Reserved) -> None:
+            _continued(held.label, held.id, True, found)
+            there.append(self._kept(found))
+
+        self._recall(held)
+        self._store.last_step(_hash(held.label), known)
+        return there[0] if there else None
+
+    def _run(self, totals: Any, seal: Stepping, *, resume: bool) -> Steps:
+        """Charge running totals and create them, or open them; what reserves their steps."""
+        key, about = seal.key, seal.manifest
+        if not key.secure:
+            raise ParameterError("key must be secret: what is released under a fixed key is private to nobody")
+        record = {**totals.metadata(), "manifest": about.metadata()}
+        charge = self._charge(about.label, totals.guarantee, record, "totals")
+        charge = charge._replace(record=_priced(charge))
+
+        def known(found: Reserved, again: bool = True) -> None:
+            where = _continued(about.label, key.id, again, found)
+            unlike = about.unlike(self._kept(found), {"": totals.mechanism}) or self._dearer(found, charge)
+            must_be_alike(about.label, where, unlike)
+
+        steps = Steps(self._store, _hash(about.label), key, known, partial(self._on_record, charge))
+        self._recall(seal.key)
+        if resume:
+            if self._store.last_step(steps.label, known) is None:
+                raise ParameterError(
+                    f"resume must be left out, for nothing is reserved under {about.label!r} in {self.path}: without it the "
+                    "totals are charged and created"
+                )
+            return steps
+        reservation = Reservation(steps.label, bytes.fromhex(key.id), seal.tag_0)
+        after = self._store.reserve(charge, reservation, partial(known, again=False))
+        if after and key.place is not None:
+            head.note(key.place, self._store.terms.digest, after)
+        return steps
 
     def _dearer(self, found: Reserved, charge: Charge) -> str:
         """How the price of a reservation differs, in words; nothing if it does not."""

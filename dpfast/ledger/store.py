@@ -21,9 +21,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from fractions import Fraction
 from hashlib import blake2b
+from hmac import compare_digest
 from itertools import compress
 from operator import add, gt, sub
 from pathlib import Path
@@ -35,6 +36,7 @@ from dpfast.ledger.head import Head
 from dpfast.ledger.lock import MARK, PAUSE, held, using
 from dpfast.ledger.table import Entry
 from dpfast.noise.release.secret import encode
+from dpfast.noise.release.steps import STEPS
 from dpfast.privacy import formatting
 from dpfast.system import flush_file, flush_folder
 
@@ -127,6 +129,14 @@ class Reserved(NamedTuple):
     tag: bytes
 
 
+class Step(NamedTuple):
+    """A step of running totals that is to be reserved, under the label of their charge."""
+
+    t: int
+    tag: bytes
+    before: bytes  # the tag of the step before it; step 0 is the reservation
+
+
 class State(NamedTuple):
     """A ledger's number of charges and parts, their sums, and the digest of the last charge."""
 
@@ -172,7 +182,8 @@ class Store:
         self._seen: dict[str, Head] = {}  # by who saw it
         with _reading(path, group) as connection:
             self.terms = _terms(connection, path)
-            self._saw(_state(connection, path, self.terms))
+            state = _state(connection, path, self.terms)
+            self._saw(state, _tag_at(connection, state.parts))
 
     def must_have(self, head: Head | None, where: str) -> None:
         """From now on the ledger must have a charge. where: who saw it. None: nobody did."""
@@ -216,7 +227,8 @@ class Store:
                 self._afford(before, charge)
             after = self._charge(connection, before, [nothing], None, REFUSED)
             move(connection, self.terms, after)
-        self._saw(after)
+            tag = _tag_at(connection, after.parts)
+        self._saw(after, tag)
 
     def charge(self, charges: Sequence[Charge]) -> None:
         """Record all charges or none, on the disk.
@@ -227,7 +239,8 @@ class Store:
             before = self._same(connection)
             after = self._charge(connection, before, charges, None)
             move(connection, self.terms, after)
-        self._saw(after)
+            tag = _tag_at(connection, after.parts)
+        self._saw(after, tag)
 
     def reserve(self, charge: Charge, reservation: Reservation, known: Callable[[Reserved], object]) -> Head | None:
         """Record the charge of a sealed release, once for its label; what the ledger then has.
@@ -244,9 +257,61 @@ class Store:
                 known(found)
                 return None
             after = self._charge(connection, before, [charge], reservation.label + reservation.key)
-            insert(connection, "parts", b"", after.charges, 0, 0, reservation.tag)
-            move(connection, self.terms, after._replace(parts=after.parts + 1))
-        return self._saw(after)
+            after, tag = self._tagged(connection, after, after.charges, 0, reservation.tag)
+        return self._saw(after, tag)
+
+    def _tagged(self, connection: Connection, before: State, *part: Any) -> tuple[State, bytes]:
+        """Add a tag, and move the checkpoint; what the ledger has then, and the tag's digest.
+
+        part: the number of its charge, its place, and itself.
+        """
+        number, begin, tag = part
+        digest = insert(connection, "parts", b"", number, begin, 0, tag)
+        after = before._replace(parts=before.parts + 1)
+        move(connection, self.terms, after)
+        return after, digest
+
+    def last_step(self, label: bytes, known: Callable[[Reserved], object]) -> tuple[int, bytes] | None:
+        """The last step of running totals that is reserved, and its tag; None: the label is not.
+
+        known: is told of the label's reservation, and raises unless it is this.
+        """
+        with _reading(self.path, self._group) as connection:
+            self._same(connection)
+            found = _reserved(connection, self.path, self.terms, label)
+            if found is None:
+                return None
+            known(found)
+            number = found.entry.number
+            (last,) = connection.execute("SELECT MAX(begin) FROM parts WHERE number = ?", [number]).fetchone()
+            return last, _tag(connection, self.path, number, last) or b""
+
+    def step(
+        self, label: bytes, step: Step, known: Callable[[Reserved], object], ahead: Callable[[], object]
+    ) -> tuple[bool, Head | None]:
+        """Reserve a step, once; whether the ledger has it already with another tag, and its head.
+
+        known: as of last_step. ahead: is called before a step that is not there is reserved.
+        Raises: LedgerError (no such label; the step before it is not there, or is another).
+        """
+        with writing(self.path, self._group) as connection:
+            state = self._same(connection)
+            found = _reserved(connection, self.path, self.terms, label)
+            if found is None:
+                raise LedgerError(f"{self.path} has no running totals of this label any more; nothing was released")
+            known(found)
+            number = found.entry.number
+            if _tag(connection, self.path, number, step.t - 1) != step.before:
+                raise LedgerError(
+                    f"{self.path} does not have step {step.t - 1} of {found.entry.label!r} as the state does: the ledger "
+                    "was restored from a copy, or the state is of another one; nothing was released"
+                )
+            there = _tag(connection, self.path, number, step.t)
+            if there is not None:
+                return not compare_digest(there, step.tag), None
+            ahead()
+            after, tag = self._tagged(connection, state, number, step.t, step.tag)
+        return False, self._saw(after, tag)
 
     def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], object]) -> bool:
         """As reserve, and writes nothing. Whether the label is there; else the budget suffices."""
@@ -260,6 +325,10 @@ class Store:
             _chargeable(self.path, others)
             self._afford(before, charge)
         return False
+
+    def locked(self) -> AbstractContextManager[None]:
+        """The ledger's lock. Raises: LedgerError."""
+        return held(_real(self.path), PATIENCE)
 
     def _afford(self, before: State, charge: Charge) -> None:
         """Raises: BudgetExhausted."""
@@ -305,12 +374,12 @@ class Store:
         """What the ledger has come to, if it is the one that was opened, and lacks nothing."""
         state = self._now(connection)
         for where, head in self._seen.items():
-            if not _has(connection, head):
+            if lost := _lacks(connection, head):
                 raise LedgerError(
-                    f"{self.path} lacks charge {head.number} of {where}: it was restored from a copy, or a copy was charged "
+                    f"{self.path} lacks {lost} of {where}: it was restored from a copy, or a copy was charged "
                     "instead of it. `dpfast ledger restored` goes on; nothing was released"
                 )
-        self._saw(state)
+        self._saw(state, _tag_at(connection, state.parts))
         return state
 
     def _now(self, connection: Connection) -> State:
@@ -318,11 +387,11 @@ class Store:
             raise LedgerError(f"{self.path} is another ledger than when it was opened")
         return _state(connection, self.path, self.terms)
 
-    def _saw(self, state: State) -> Head:
-        """Keep in mind what the ledger has; on the disk it is by now."""
-        head = Head(state.charges, state.digest, state.spent)
+    def _saw(self, state: State, tag: bytes) -> Head:
+        """Keep in mind what the ledger has on the disk by now. tag: the last one's digest."""
+        head = Head(state.charges, state.digest, state.spent, state.parts, tag)
         before = self._seen.get(HERE, head)
-        self._seen[HERE] = head if head.number >= before.number else before  # another thread may be ahead
+        self._seen[HERE] = head if head.place >= before.place else before  # another thread may be ahead
         return head
 
     def restored(self, heads: Sequence[Head], *, charge: bool) -> tuple[Amounts, Head]:
@@ -336,17 +405,33 @@ class Store:
             connection.execute("BEGIN IMMEDIATE" if charge else "BEGIN")
             after = self._now(connection)
             lost = (Fraction(0),) * len(after.spent)
-            if heads and not _has(connection, heads[-1]):
-                had = [head.spent for head in heads if _has(connection, head)]
-                lost = tuple(map(sub, heads[-1].spent, had[-1] if had else lost))
+            if heads and _lacks(connection, heads[-1]):
+                lost = self._lost(connection, heads)
                 if charge:
                     left = map(sub, self.terms.budget, after.spent)
                     paid = Charge("", {"mechanism": "lost by restoring a copy"}, tuple(map(min, lost, left)))
                     after = self._charge(connection, after, [paid], None)
                     move(connection, self.terms, after)
                     connection.execute("COMMIT")
+            tag = _tag_at(connection, after.parts)
         self._seen.clear()
-        return lost, self._saw(after)
+        return lost, self._saw(after, tag)
+
+    def _lost(self, connection: Connection, heads: Sequence[Head]) -> Amounts:
+        """What was spent and is not there, at most. heads: in their order, and the last lacks.
+
+        If tags are lost, steps of running totals may be: with other counts they are released once
+        more, whatever their number, so all that are left pay again.
+        """
+        had = [head.spent for head in heads if _has(connection, head)]
+        lost = tuple(map(sub, heads[-1].spent, had[-1] if had else (Fraction(0),) * len(heads[-1].spent)))
+        if _tag_at(connection, heads[-1].tags) == heads[-1].tag:
+            return lost
+        for entry in _entries(connection, self.path, self.terms):
+            about = entry.parameters.get("manifest")
+            if isinstance(about, dict) and about.get("kind") == STEPS:
+                lost = tuple(map(add, lost, (getattr(entry, name) for name in self.terms.accounting)))
+        return lost
 
 
 def _share(name: str, most: Fraction, each: Fraction) -> str:
@@ -635,6 +720,29 @@ def _has(connection: Connection, head: Head) -> bool:
     return head.number == 0 or row == (head.digest,)
 
 
+def _lacks(connection: Connection, head: Head) -> str:
+    """What was seen and is not there, in words; nothing if all is."""
+    if not _has(connection, head):
+        return f"charge {head.number}"
+    return "" if _tag_at(connection, head.tags) == head.tag else f"tag {head.tags}"
+
+
+def _tag_at(connection: Connection, place: int) -> bytes:
+    """The digest of a tag by its place among all: they are only added, so the rows are numbered."""
+    row = connection.execute("SELECT digest FROM parts WHERE rowid = ?", [place]).fetchone()
+    return row[0] if row and place else b""
+
+
+def _tag(connection: Connection, path: Path, number: int, begin: int) -> bytes | None:
+    """A tag of a reservation, checked, if it is there."""
+    row = connection.execute("SELECT * FROM parts WHERE number = ? AND begin = ?", [number, begin]).fetchone()
+    if row is None:
+        return None
+    checked(path, b"", row)
+    tag: bytes = row[3]
+    return tag
+
+
 def _nothing(terms: Terms) -> State:
     return State(0, 0, (Fraction(0),) * len(terms.budget), terms.digest)
 
@@ -713,11 +821,10 @@ def _reserved(connection: Connection, path: Path, terms: Terms, label: bytes) ->
     if row is None:
         return None
     state, entry = _charged(connection, path, terms, row)
-    parts = connection.execute("SELECT * FROM parts WHERE number = ? AND begin = 0", [state.charges]).fetchall()
-    if len(parts) != 1:
+    tag = _tag(connection, path, state.charges, 0)
+    if tag is None:
         raise damaged(path, "a reservation has no tag")
-    checked(path, b"", parts[0])
-    return Reserved(entry, row[-2][len(label) :], parts[0][3])
+    return Reserved(entry, row[-2][len(label) :], tag)
 
 
 def texts(accounting: tuple[str, ...], figures: Amounts) -> list[str | None]:

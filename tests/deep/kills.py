@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fresh import python
+from running import LIVES
+
+NEEDS = ("strace",)
 
 LOCKDROP = """
     import multiprocessing, sys, threading, time
@@ -228,7 +231,28 @@ def fork_and_kill(cheap: bool) -> dict[str, int]:
     return {"forks": 2 * rounds, "charges": charges}
 
 
-CHECKS: tuple[Callable[[bool], dict[str, int]], ...] = (lockdrop, ledger_kills, sealed_kills, fork_and_kill)
+def running_kills(cheap: bool) -> dict[str, int]:
+    """Running totals killed at each call of the system, and at random moments: one value a step."""
+    found = {}
+    for way, what, rounds in (
+        ("calls", "calls of the system", 3),
+        ("exits", "planted exits", 3),
+        ("kills", "kills", 50),
+    ):
+        if way != "exits" or not cheap:  # a fast test has one round of them
+            with tempfile.TemporaryDirectory() as folder:
+                done, *_ = python(LIVES, folder, way, 5 * (way == "kills") if cheap else rounds, 3).split(",")
+            found[what] = int(done)
+    return found
+
+
+CHECKS: tuple[Callable[[bool], dict[str, int]], ...] = (
+    lockdrop,
+    ledger_kills,
+    sealed_kills,
+    fork_and_kill,
+    running_kills,
+)
 
 
 def check(*, cheap: bool) -> dict[str, dict[str, int]]:

@@ -16,6 +16,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -26,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from places import ROOT
+from running import PlainTotals
 from table_files import read
 from tiers import forget_labels, trees_made
 
@@ -180,6 +182,39 @@ def _frame(columns: Any = ("east", "west"), index: Any = tuple(NAMES[:500])) -> 
     import pandas as pd
 
     return pd.DataFrame(np.full((len(index), len(columns)), 5), index=list(index), columns=list(columns))
+
+
+# ------------------------------------------------------------------ running totals
+
+
+def stepped(
+    world: World,
+    *,
+    totals: Any = None,
+    names: Any = NAMES,
+    days: Any = (FIVES, FIVES),
+    state: Any = "state",
+    replay: Any = (),
+) -> Noise:
+    """Two steps; the noise of the second, which a later try may draw again. The ledger pays."""
+    options = {"key": world.key, "names": names, "state": state and world.folder / state, "replay": replay}
+    totals = PlainTotals(epsilon=1) if totals is None else totals
+    running = world.ledger.running(totals, **options, resume=bool(world.ledger.history()))
+    for t, day in enumerate(days, 1):
+        with suppress(dpfast.ParameterError):  # the first one is released, and the state has gone on
+            noisy = running.step(t, day)
+    return dict(zip(names, _plus(noisy.values, np.sum(days, axis=0)), strict=True))
+
+
+RUNNING = {
+    "totals": sealed({"totals": PlainTotals(epsilon=1, ceiling=999)}, {"totals": PlainTotals(epsilon=1, bound=9)}, {"totals": PlainTotals(epsilon=2)}),
+    "names": sealed({"names": [*NAMES[:-1], "shop x"]}),
+    "order": free({"names": traded(NAMES)}),
+    "counts of a step": private({"days": (FIVES, [6, *FIVES[1:]])}),
+    "counts of an earlier step": private({"state": None, "replay": [[6, *FIVES[1:]]]}, {"state": "other", "days": ([6, *FIVES[1:]], [4, *FIVES[1:]])}),
+    "state": free({"state": "another"}, {"state": None}),
+    "replay": free({"state": None, "replay": [FIVES]}, {"replay": iter([FIVES])}),
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------ counts of rows
@@ -755,6 +790,7 @@ DOORS = [
     Door("thresholded", unknown, UNKNOWN, (dpfast.thresholded,)),
     Door("tree", grown, TREE, (dpfast.tree,)),
     Door("quantiles", medians, QUANTILES, (dpfast.quantiles,)),
+    Door("running totals", stepped, RUNNING, (dpfast.Ledger.running,)),
     Door("blocks: digester", blocks, BLOCKS, (dpfast.ReleaseKey.digester, dpfast.ReleaseKey.seal, seal.Sealed.release)),
     Door("jobs.bounded_counts", job, JOB, (jobs.bounded_counts, jobs.release)),
     Door("duckdb.release", lambda world, **changed: lake(world, "duckdb", **changed), LAKE),
@@ -876,6 +912,10 @@ WALKED = {
     "ledger/ledger.py release": "array",
     "ledger/ledger.py expect": "looks, and gives no noise",
     "ledger/ledger.py reserve": "blocks: digester",
+    "ledger/ledger.py running": "running totals",
+    "counts/running/steps.py opened": "running totals",
+    "counts/running/steps.py step": "running totals",
+    "noise/release/steps.py of": "says what is sealed, and gives no noise",
     "noise/mechanisms/mechanism.py metadata": "shows parameters, and gives no noise",
     "noise/mechanisms/mechanism.py release": "array",
     "counts/records/bounded_histogram.py bounded_histogram": "bounded_histogram",

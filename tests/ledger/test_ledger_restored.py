@@ -241,7 +241,8 @@ def test_a_head_never_goes_back(ledger, key) -> None:
         thread.start()
     for thread in at_once:
         thread.join()
-    found = {one: head.heads(key, bytes.fromhex(one)) for one in head.known(key)}
+    ledgers = [one for one in head.known(key) if not one.endswith(" tags")]
+    found = {one: head.heads(key, bytes.fromhex(one)) for one in ledgers}
     assert [heads[-1].number for heads in found.values()] == [4, 4]
     for one, heads in found.items():
         head.note(key.path, bytes.fromhex(one), heads[0])
@@ -354,3 +355,15 @@ def test_what_a_killed_writer_of_a_head_left_is_gone_with_the_next(ledger, key, 
         assert not left.exists()
         assert ledger.verify(key=key) == len(ledger.history())
     assert victim.read_text() == "kept"
+
+
+def test_a_head_of_an_earlier_version_is_gone_on_with(ledger, key, monkeypatch) -> None:
+    """It knows no tags, and what this version adds stands beside what that one reads."""
+    release(ledger, key, "a")
+    (digest, seen), (tags, counted) = head.known(key).items()
+    assert (tags, counted[0], len(seen[0])) == (f"{digest} tags", 1, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(head, "known", lambda _: {digest: seen})
+        assert head.heads(key, bytes.fromhex(digest))[-1].tags == 0
+        release(Ledger(ledger.path), key, "b")
+    assert head.heads(key, bytes.fromhex(digest))[-1].place == (2, 2)

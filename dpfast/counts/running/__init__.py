@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running totals: counts over time, noised step by step, for one charge."""

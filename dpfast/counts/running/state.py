@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of running totals in a file, and beside it the step before, and the counts of a step.
+
+STATE holds what the next step needs, and STATE.before what the last one needed: so the last step
+can be tried again. STATE.ahead holds the counts of the step that was begun last. Each is made
+whole, flushed, and takes the place of the older one by a rename. STATE.before is written over for
+the next STATE, so readers hold the ledger's lock, as the writer does. Each file has a code under
+the release key, which binds it to the totals, their names and the step. All are as private as the
+counts.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import struct
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpfast.errors import FileError
+from dpfast.noise.release.secret import encode
+from dpfast.paths import absolute, make
+from dpfast.system import flush_folder, must_have_owners, open_private
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from dpfast.noise.release.steps import Stepping
+
+MARK = b"dpfast running totals 1\n"
+CODE = 32  # bytes of the code at the end
+HEADER = struct.Struct("<16sQ32s32s")  # the id of the release key, the step, its chain and its tag
+NOTHING = bytes(32)
+
+
+class Kept(NamedTuple):
+    """What is kept of a step for the next one."""
+
+    t: int
+    chain: bytes
+    tag: bytes
+    encoder: npt.NDArray[np.int64]
+    decoder: npt.NDArray[np.float64]
+
+
+class StateFile:
+    """The files of one state. like: the arrays of step 0, of which all later ones have the form."""
+
+    def __init__(self, path: str | os.PathLike[str], seal: Stepping, like: Kept) -> None:
+        """Raises: UnsupportedError, DTypeError, ParameterError."""
+        must_have_owners("state=", "replay= takes the counts of earlier steps")
+        self.path = Path(os.path.realpath(absolute(path, "state")))
+        self.before, self.ahead = (self.path.with_name(f"{self.path.name}.{each}") for each in ("before", "ahead"))
+        self._seal, self._like = seal, like
+
+    def is_there(self) -> bool:
+        return any(os.path.lexists(path) for path in (self.path, self.before, self.ahead))
+
+    def read(self) -> list[Kept]:
+        """The last step and the one before it, as far as they are there. Raises: FileError."""
+        found = [self._state(path) for path in (self.path, self.before)]
+        return sorted(filter(None, found), key=lambda kept: -kept.t)  # between two renames there is no STATE
+
+    def counts(self, t: int) -> npt.NDArray[np.int64] | None:
+        """The counts of a step, if they were written ahead. Raises: FileError."""
+        cells = self._like.encoder.shape[-1]
+        found = self._read(self.ahead, "ahead", np.empty(cells, np.int64))
+        return found[3][0] if found is not None and found[0] == t else None
+
+    def write_ahead(self, t: int, counts: npt.NDArray[np.int64]) -> None:
+        """Write the counts of a step down, on the disk. Raises: FileError."""
+        with self._made(self.ahead, "ahead", (t, NOTHING, NOTHING), counts) as made:
+            made.replace(self.ahead)
+
+    def replace(self, kept: Kept) -> None:
+        """Keep a step, unless a later one is there: callers hold a lock. Raises: FileError."""
+        there = self._step_there()
+        if there is not None and there >= kept.t:
+            return
+        over = self.before if there == kept.t - 1 else None  # else it may be all that there is
+        with self._made(self.path, "state", kept[:3], kept.encoder, kept.decoder, over=over) as made:
+            if there is not None:
+                self.path.replace(self.before)
+            made.replace(self.path)
+
+    @contextmanager
+    def _made(
+        self,
+        path: Path,
+        kind: str,
+        step: tuple[int, bytes, bytes],
+        *arrays: npt.NDArray[Any],
+        over: Path | None = None,
+    ) -> Iterator[Path]:
+        """A whole file with another name. step: its number, its chain and its tag.
+
+        over: a file that nobody needs any more, whose place on the disk it may take.
+        """
+        made = path.with_name(f"{path.name}.new")
+        words = [_little(each).data.cast("B") for each in arrays]
+        header = MARK + HEADER.pack(bytes.fromhex(self._seal.key.id), *step)
+        try:
+            made.unlink(missing_ok=True)  # what a killed process left: writers take turns
+            try:
+                whole: list[Any] = [header, *words, self._code(kind, header, *words)]
+                make(made, *whole, anew=not self._taken(over, made, sum(map(len, whole))))
+                yield made
+            finally:
+                made.unlink(missing_ok=True)
+            flush_folder(path.parent)
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror}") from None
+
+    def _taken(self, over: Path | None, made: Path, size: int) -> bool:
+        """Take a file that nobody needs, of this size: new memory costs more than its bytes."""
+        if over is None or not over.is_file() or over.is_symlink() or over.stat().st_size != size:
+            return False
+        over.replace(made)
+        return True
+
+    def _state(self, path: Path) -> Kept | None:
+        found = self._read(path, "state", self._like.encoder, self._like.decoder)
+        return None if found is None else Kept(*found[:3], *found[3])
+
+    def _step_there(self) -> int | None:
+        """The step of the state on the disk. Its code was looked at before."""
+        begins = self._bytes(self.path, len(MARK) + HEADER.size)
+        if begins is not None and len(begins) < len(MARK) + HEADER.size:
+            raise FileError(f"{self.path} is damaged")
+        return None if begins is None else HEADER.unpack_from(begins, len(MARK))[1]
+
+    def _read(self, path: Path, kind: str, *like: npt.NDArray[Any]) -> tuple[int, bytes, bytes, list[Any]] | None:
+        """Step, chain, tag and arrays of a file; None if there is no file."""
+        begin = len(MARK) + HEADER.size
+        size = begin + sum(each.nbytes for each in like) + CODE
+        whole = self._bytes(path, size + 1)
+        if whole is None:
+            return None
+        if not whole.startswith(MARK) or len(whole) < begin:
+            raise FileError(f"{path} is no file of running totals")
+        key, t, chain, tag = HEADER.unpack_from(whole, len(MARK))
+        if key.hex() != self._seal.key.id:
+            raise FileError(
+                f"{path} was written under another key or label: each running totals have a state of their own"
+            )
+        content = memoryview(whole)[:-CODE]
+        if len(whole) != size or not hmac.compare_digest(whole[-CODE:], self._code(kind, content)):
+            raise FileError(
+                f"{path} is damaged, or of other totals: replay= gives a state again, of all earlier counts, where there is "
+                "none"
+            )
+        arrays = []
+        for each in like:
+            words = np.frombuffer(content[begin : begin + each.nbytes], each.dtype.newbyteorder("<"))
+            arrays.append(words.astype(each.dtype).reshape(each.shape))
+            begin += each.nbytes
+        return t, chain, tag, arrays
+
+    def _bytes(self, path: Path, most: int) -> bytes | None:
+        """Raises: FileError."""
+        try:
+            with open(open_private(path, follow=False), "rb") as file:  # noqa: PTH123
+                return file.read(most)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise FileError(f"cannot read {path}: {error.strerror}") from None
+
+    def _code(self, kind: str, *pieces: bytes | memoryview) -> bytes:
+        found = self._seal.mac()
+        found.update(encode(kind))
+        for piece in pieces:
+            found.update(piece)
+        return found.digest(length=CODE)
+
+
+def _little(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    words = np.ascontiguousarray(array)
+    return words if sys.byteorder == "little" else words.astype(words.dtype.newbyteorder("<"))

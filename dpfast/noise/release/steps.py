@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The seal of running totals: each step is bound to all steps before it (docs/behind/running.md).
+
+The noise of a step lies on a sum over all counts so far. So a digest of the step's own counts is
+not enough: with it, whoever changes an old step gets the exact difference. A chain of digests goes
+into the key of each block, with the digest of the very copy that gets the noise.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from blake3 import blake3
+
+from dpfast.errors import OtherInputError
+from dpfast.noise.release import seal as seals
+from dpfast.noise.release.blocks import BLOCK, Blocks
+from dpfast.noise.release.names import words_of
+from dpfast.noise.release.secret import Labelled, encode, keyed
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+STEPS = "steps"  # the kind of its manifest
+COUNTS = "counts"  # the column of the digests of what came in; what gets noise has no name
+
+
+class Stepping:
+    """The seal of running totals under one label: its chain, its tags, and the keys of its noise.
+
+    Step 0 is the reservation: it has no counts and no noise.
+    """
+
+    def __init__(self, key: Labelled, manifest: seals.Manifest) -> None:
+        self.key, self.manifest, self._encoded = key, manifest, manifest.encoded()
+        self._digesting = blake3(key=key._keyed("block digest"), max_threads=1)  # noqa: SLF001  a seal's own door
+        self.chain_0 = key._keyed("chain", encode(self._encoded))  # noqa: SLF001
+        self.tag_0 = key._keyed("tag", encode(self._encoded))  # noqa: SLF001
+
+    @classmethod
+    def of(cls, key: Labelled, totals: Any, names: Any) -> Stepping:
+        """names: public, in the order of the cells. Raises: DTypeError, ParameterError."""
+        terms = tuple(sorted(totals.terms().items()))
+        return cls(key, seals.manifest(key.label, {"": totals.mechanism}, STEPS, domain=names, terms=terms))
+
+    def chain(self, before: bytes, t: int, counts: npt.NDArray[np.int64]) -> bytes:
+        """The chain of step t, from that of the step before it and its own frozen counts."""
+        digests = [
+            self.digest(COUNTS, j, [*words_of(counts[at : at + BLOCK])])
+            for j, at in enumerate(range(0, counts.size, BLOCK))
+        ]
+        return self.key._keyed("chain", encode(before, t, *digests))  # noqa: SLF001
+
+    def digest(self, column: str, block: int, fields: list[Any]) -> bytes:
+        return seals.block_digest(self._digesting, column, block, fields)
+
+    def tag(self, t: int, chain: bytes, digests: list[bytes]) -> bytes:
+        """What a ledger keeps of a step. digests: of the blocks that get the noise."""
+        return self.key._keyed("tag", encode(self._encoded, t, chain, *digests))  # noqa: SLF001
+
+    def point(self, t: int, chain: bytes, block: int, digest: bytes) -> bytes:
+        """Where a block's stream key is taken from. digest: that of the copy which gets noise."""
+        return encode(t, chain, block, digest)
+
+    def mac(self) -> blake3:
+        """What makes the code of a file of state, once it was fed with all that it holds."""
+        return blake3(key=self.key._keyed("running state", self._encoded), max_threads=1)  # noqa: SLF001
+
+    def noised(
+        self,
+        mechanism: Any,
+        t: int,
+        chain: bytes,
+        encoded: npt.NDArray[np.int64],
+        reserve: Callable[[bytes], None],
+    ) -> npt.NDArray[np.int64]:
+        """The encoded totals of step t with their noise.
+
+        reserve: is told the step's tag before anything is drawn, and raises unless it is paid for.
+        """
+        noisy: npt.NDArray[np.int64] = mechanism._release(encoded, key=_Step(self, t, chain, reserve))  # noqa: SLF001
+        return noisy
+
+
+class _Step(seals.Task):
+    """Seals, reserves and draws one step."""
+
+    def __init__(self, stepping: Stepping, t: int, chain: bytes, reserve: Callable[[bytes], None]) -> None:
+        self._stepping, self._t, self._chain, self._reserve = stepping, t, chain, reserve
+
+    def take(self, blocks: Blocks) -> None:
+        mine, t, chain = self._stepping, self._t, self._chain
+        found = blocks.digests(lambda j, fields: mine.digest("", j, fields))
+        self._reserve(mine.tag(t, chain, found))
+        secret = mine.key._keyed("running", encode(mine._encoded))  # noqa: SLF001
+
+        def key_of(j: int, digest: bytes) -> bytes:
+            if not hmac.compare_digest(digest, found[j]):
+                raise OtherInputError(f"{mine.manifest.label!r}: the totals were written while step {t} was drawn")
+            return keyed(secret, "stream key", mine.point(t, chain, j, digest))
+
+        blocks.draw(key_of, lambda j, fields: mine.digest("", j, fields))
