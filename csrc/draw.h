@@ -33,11 +33,11 @@ DPF_INLINE int sum_reals(const dpf_law *law, const dpf_release *given, int kind,
     return !large;
 }
 
-/* Fetch a quarter of the next batch's values: a processor that were asked for all of them at once
- * would do nothing else meanwhile. Addresses only: some may lie outside. */
-DPF_INLINE void fetch(const dpf_job *job, int quarter) {
+/* Fetch a quarter of the next batch's values. Asked for all of them at once, a processor would do
+ * little else until they come. Addresses only: some may lie outside. */
+DPF_INLINE void fetch(const dpf_job *job, int part) {
     const int bytes = dpf_size(job->how->kind) * (8 * DPF_WORDS / job->how->plan->width);
-    const uintptr_t from = (uintptr_t)job->in + job->next + (uintptr_t)(quarter * bytes);
+    const uintptr_t from = (uintptr_t)job->in + job->next + (uintptr_t)(part * bytes);
     for (int ahead = 0; ahead < bytes; ahead += 64)
         __builtin_prefetch((const void *)(from + (uintptr_t)ahead), 0, 3);
 }
@@ -90,8 +90,8 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job) {
         const uint64_t first = b * (uint64_t)per_batch;
         const int64_t at = (int64_t)(first - job->start); /* may be negative: start lies within */
         const int from = at < 0 ? (int)-at : 0, end = at + per_batch > job->n ? (int)(job->n - at) : per_batch;
-        /* Fetch the next batch meanwhile, and the line of results that it shares with this one, where
-         * a miss would hold up all stores. */
+        /* Fetch the next batch meanwhile, and the line of results that it shares with this one,
+         * where a miss would hold up all stores. */
         job->next = (uintptr_t)size * (uintptr_t)(at + per_batch);
         __builtin_prefetch((const void *)((uintptr_t)job->out + job->next), 1, 3);
         fetch(job, 0);
