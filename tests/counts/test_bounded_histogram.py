@@ -199,7 +199,9 @@ def test_words_are_sorted(size) -> None:
 def test_many_rows_are_sorted_by_unit_and_key(low, step) -> None:
     """At both ends of the types: a pair is counted once, however far apart its rows are."""
     rng, size, domain = np.random.default_rng(1), 3 * tiers.SPARE, np.arange(-2, 5)
-    units = np.array([low + i * step for i in range(4 if step == 2**62 else 5)], np.uint64 if low >= 2**63 - 5 else np.int64)
+    units = np.array(
+        [low + i * step for i in range(4 if step == 2**62 else 5)], np.uint64 if low >= 2**63 - 5 else np.int64
+    )
     keys, at = rng.integers(-3, 5, size), rng.integers(0, units.size, size)
     at[keys == 2] = 3  # who alone has it
     counts = bounded_histogram(keys, units[at], domain=domain, max_partitions=7, max_per_partition=1).counts
