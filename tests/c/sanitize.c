@@ -811,8 +811,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Words of every length up to so many bits: parts of them are few, many, or more than the caches
- * hold. */
+/* Words of every length up to so many bits. Parts are few, many, or beyond the caches. */
 static void sorted(int64_t n, int bits) {
     uint64_t *const words = room(sizeof *words * (size_t)n), *const wanted = room(sizeof *wanted * (size_t)n);
     uint64_t *const spare = room(sizeof *spare * (size_t)(n < DPF_SPARE ? n : DPF_SPARE));

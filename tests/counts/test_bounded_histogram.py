@@ -181,7 +181,7 @@ def test_every_instruction_set_keeps_the_same(most, isa) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 32, 33, 1000, tiers.SPARE, tiers.SPARE + 1, 5 * tiers.SPARE])
 def test_words_are_sorted(size) -> None:
-    """Of every length up to all bits, and all alike; ones among zeros; rising and falling."""
+    """Words are of every length, all alike, or of one bit, rising or falling or as drawn."""
     rng = np.random.default_rng(size)
     for bits in (1, 8, 9, 29, 64):
         words = rng.integers(0, 2**bits, size, np.uint64)
