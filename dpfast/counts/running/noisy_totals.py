@@ -38,7 +38,12 @@ class NoisyTotals:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What all steps spent together."""
+        """What all steps spent together.
+
+        >>> totals = dpfast.RunningTotals(7, sensitivity=dpfast.Sensitivity(1, 1), rho=1)
+        >>> dpfast.running_totals(totals, [[3], [5]]).guarantee.rho
+        Fraction(1, 1)
+        """
         return self.totals.guarantee
 
     def interval(self, level: Real = Fraction(95, 100)) -> Reals:

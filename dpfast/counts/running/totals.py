@@ -256,7 +256,11 @@ class RunningTotals(Record):
 
     @property
     def buffers(self) -> int:
-        """How many buffers an encoder has."""
+        """How many buffers an encoder has.
+
+        >>> dpfast.RunningTotals(12, sensitivity=dpfast.Sensitivity(1, 1), rho=1).buffers
+        4
+        """
         return len(self.code.coefficients.decays)
 
     @lockfree_property
