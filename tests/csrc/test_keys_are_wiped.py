@@ -50,6 +50,7 @@ ELSEWHERE = {
     *(f"BoundedHistogram.{name}" for name in ("mean", "release", "select", "thresholded", "tree")),
     "Ledger.release",
     "quantiles",
+    "running_totals",
     "tree",
 }
 

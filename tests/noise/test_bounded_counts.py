@@ -27,6 +27,7 @@ from tiers import forget_labels, must_hide, replaced
 
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, ParameterError, Sensitivity
+from dpfast.counts.running.steps import Cells
 from dpfast.noise.release.counts import BoundedCounts, Origin, origin_of
 from dpfast.privacy.sensitivity import refuse_less
 
@@ -191,6 +192,11 @@ def _tree(values: Any, stated: Sensitivity) -> Any:
     return dpfast.tree(values, rho=1, branching=2, sensitivity=stated, key=secret)
 
 
+@cache
+def _totals(stated: Sensitivity) -> Any:
+    return dpfast.RunningTotals(3, sensitivity=stated, rho=1)
+
+
 NEVER = "it promises nothing for counts"
 DOORS: dict[str, Callable[[Any, Sensitivity, Path], Any]] = {
     "noise/mechanisms/mechanism.py release": lambda values, stated, _: DiscreteLaplace(1, stated).release(values),
@@ -208,6 +214,7 @@ DOORS: dict[str, Callable[[Any, Sensitivity, Path], Any]] = {
     "counts/records/partitions.py thresholded": lambda values, stated, _: _listed(values, stated),
     "counts/trees/release.py tree": lambda values, stated, _: dpfast.tree(values, epsilon=1, sensitivity=stated),
     "… by Gaussian noise, a tree under a key": lambda values, stated, _: _tree(values, stated),
+    "counts/running/steps.py frozen": lambda values, stated, _: Cells(range(len(values))).frozen(_totals(stated), values),
     "noise/release/seal.py release": lambda values, stated, _: _sealed(values, DiscreteLaplace(1, stated)),
     "noise/release/key.py digester": lambda values, stated, _: dpfast.Key.generate().derive("a").digester(DiscreteLaplace(1, stated))(0, values),
 }  # fmt: skip
@@ -228,12 +235,14 @@ NO_DOORS = {
     "counts/records/partitions.py of": "inside thresholded",
     "counts/records/payment.py": "inside thresholded and tree",
     "counts/records/places.py": "rows",
+    "counts/running/": "integers within a step, or one step after the other: tests/counts/test_running_totals.py",
     "noise/release/arrays.py": "inside a release",
     "noise/release/columns.py": "names",
     "noise/release/counts.py": "what is tested here",
     "noise/release/key.py sealing": "inside each of these",
     "noise/release/layout.py": "inside a release",
     "noise/release/names.py": "names",
+    "noise/release/steps.py chain": "inside a step",
     "counts/trees/noise.py": "inside tree",
     "counts/trees/quantiles.py": "rows",
 }
