@@ -308,13 +308,9 @@ def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
         raise FileError(f"{path} exists{why}; --force would replace it")
 
 
-def make(path: Path, *pieces: bytes | memoryview, anew: bool = True) -> None:
-    """Make a file for its owner alone, over nothing; it is on the disk then. Raises: OSError.
-
-    anew: otherwise the file is there, as long as what is written over it.
-    """
-    how = os.O_CREAT | os.O_EXCL if anew else 0
-    handle = system.open_private(path, how | os.O_WRONLY, follow=False)
+def make(path: Path, *pieces: bytes | memoryview) -> None:
+    """Make a file for its owner alone, over nothing; it is on the disk then. Raises: OSError."""
+    handle = system.open_private(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, follow=False)
     try:
         for piece in pieces:
             content = memoryview(piece)  # no buffer: a secret is not copied

@@ -417,7 +417,7 @@ class Ledger:
             that is damaged, or another's; one that is there before the totals are); OtherInputError
             (a replay of other counts); DTypeError; ParameterError (also resume=True where nothing
             is reserved). What is public is refused before anything is charged.
-        Privacy: spends what the guarantee of the totals says, once. Source: docs/sealed.md.
+        Privacy: spends what the guarantee of the totals says, once. Source: docs/behind/running.md.
 
             >>> once = dpfast.Sensitivity(l0=1, linf=1)  # a person signs up once, in one city
             >>> totals = dpfast.RunningTotals(365, sensitivity=once, rho="0.5")
@@ -641,8 +641,10 @@ class Ledger:
         key: the key file under which it was charged. The head beside it has what was spent. What
             was charged without that key since, and lost, it cannot know: `spend` it, too.
         charge: whether to charge what is lacking, as far as the budget goes. The ledger then goes
-            on. Labels that were reserved in between are free again.
-        Raises: LedgerError, DTypeError, ParameterError, as verify.
+            on. Labels that were reserved in between are free again. Running totals of which steps
+            may be lost are paid for once more, in full.
+        Raises: BudgetExhausted (what is left does not pay for these totals); LedgerError,
+            DTypeError, ParameterError, as verify.
 
             >>> ledger, key = dpfast.Ledger("old.db", 3, create=True), dpfast.KeyFile.create("old.key")
             >>> ledger.restored(key).epsilon

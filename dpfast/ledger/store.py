@@ -398,6 +398,7 @@ class Store:
         """What the ledger lacks of what was seen, at most; and what it then has.
 
         heads: in their order. charge: whether to charge it, as far as the budget goes.
+        Raises: BudgetExhausted (steps of running totals are lost, and cannot be paid for again).
         """
         with _connected(self.path, self._group, charges=charge) as (connection, _):
             if charge:
@@ -406,10 +407,13 @@ class Store:
             after = self._now(connection)
             lost = (Fraction(0),) * len(after.spent)
             if heads and _lacks(connection, heads[-1]):
-                lost = self._lost(connection, heads)
+                charges, steps = self._lost(connection, heads)
+                lost = tuple(map(add, charges, steps))
                 if charge:
                     left = map(sub, self.terms.budget, after.spent)
                     paid = Charge("", {"mechanism": "lost by restoring a copy"}, tuple(map(min, lost, left)))
+                    if any(steps):  # whose totals go on, and cost nothing more
+                        self._afford(after, paid._replace(amounts=lost))
                     after = self._charge(connection, after, [paid], None)
                     move(connection, self.terms, after)
                     connection.execute("COMMIT")
@@ -417,21 +421,24 @@ class Store:
         self._seen.clear()
         return lost, self._saw(after, tag)
 
-    def _lost(self, connection: Connection, heads: Sequence[Head]) -> Amounts:
-        """What was spent and is not there, at most. heads: in their order, and the last lacks.
+    def _lost(self, connection: Connection, heads: Sequence[Head]) -> tuple[Amounts, Amounts]:
+        """What was spent and is not there, at most: by charges, and by steps that cost nothing.
+
+        heads: in their order, and the last lacks.
 
         If tags are lost, steps of running totals may be: with other counts they are released once
         more, whatever their number, so all that are left pay again.
         """
         had = [head.spent for head in heads if _has(connection, head)]
-        lost = tuple(map(sub, heads[-1].spent, had[-1] if had else (Fraction(0),) * len(heads[-1].spent)))
+        steps = (Fraction(0),) * len(heads[-1].spent)
+        charges = tuple(map(sub, heads[-1].spent, had[-1] if had else steps))
         if _tag_at(connection, heads[-1].tags) == heads[-1].tag:
-            return lost
+            return charges, steps
         for entry in _entries(connection, self.path, self.terms):
             about = entry.parameters.get("manifest")
             if isinstance(about, dict) and about.get("kind") == STEPS:
-                lost = tuple(map(add, lost, (getattr(entry, name) for name in self.terms.accounting)))
-        return lost
+                steps = tuple(map(add, steps, (getattr(entry, name) for name in self.terms.accounting)))
+        return charges, steps
 
 
 def _share(name: str, most: Fraction, each: Fraction) -> str:

@@ -153,7 +153,7 @@ def test_counts_that_know_their_sensitivity(place) -> None:
     running = place.running()
     with pytest.raises(ParameterError, match="at least that of the counts"):
         running.step(1, counts)
-    assert not [*place.folder.glob("state*")]
+    assert [*place.folder.glob("state*")] == [place.state]  # step 0, which has no counts
     assert running.step(1, counts.tolist()).t == 1
 
 
@@ -189,10 +189,15 @@ def test_the_totals_themselves(place, monkeypatch) -> None:
     assert last.interval(0.95) == first.interval(3, 0.95)
     assert last.metadata()["step"] == 3
     assert place.ledger.history()[0].parameters["manifest"]["terms"] == first.terms()
-    with pytest.raises(KeyReuseError, match="with another per_unit_steps, 1, not 2"):
-        place.again(
-            totals=RunningTotals(365, sensitivity=once, rho="0.5", bound=1000, per_unit_steps=2), names=range(2000)
-        )
+    asked = {"steps": 365, "sensitivity": once, "rho": "0.5", "bound": 1000}
+    for name, other, says in (
+        ("per_unit_steps", 2, "another per_unit_steps, 1, not 2"),
+        ("steps", 366, "another steps, 365, not 366"),
+        ("sensitivity", dpfast.Sensitivity(1, 2), "another linf, '1', not '2'"),
+        ("bound", 2000, "another bound, 1000, not 2000"),
+    ):
+        with pytest.raises(KeyReuseError, match=says):
+            place.again(totals=RunningTotals(**{**asked, name: other}), names=range(2000))
 
 
 # ------------------------------------------------------------------ another input
@@ -424,6 +429,55 @@ def test_after_a_restored_ledger_the_totals_are_paid_again(place, capsys) -> Non
         path.unlink()
     assert values(place.again(), DAYS[1:])[0]
     assert place.ledger.restored(place.key).rho == 0
+
+
+def test_totals_that_cannot_pay_again_do_not_go_on(place) -> None:
+    """A full ledger sells no more, but a step of totals that are paid for costs nothing."""
+    running = place.running()
+    place.ledger.spend(dpfast.Guarantee(rho="1.25"), label="other releases")
+    place.keep("early")
+    values(running, DAYS[:2])
+    place.restore("early", place.path)
+    for _ in range(2):
+        with pytest.raises(BudgetExhausted, match=r"rho 0\.5 is asked for and 0\.25 is left of 2"):
+            place.ledger.restored(place.key, charge=True)
+        assert place.ledger.spent.rho == 1.75
+        with pytest.raises(LedgerError, match="restored from a copy"):
+            place.again(state=None)
+
+
+def test_each_state_has_one_running_totals(place) -> None:
+    """Its path is taken once they are paid for; what cannot be a path of theirs costs nothing."""
+    first = place.running()
+    for state, error, says in (
+        (place.state, FileError, "is there"),
+        (place.folder / "state.ahead", ParameterError, "state must end otherwise than in .ahead"),
+        (place.folder / "none" / "state", FileError, "state must lie in a folder that is there"),
+    ):
+        with pytest.raises(error, match=says):
+            place.running(label="second", state=state)
+    assert place.ledger.spent.rho == 0.5
+    place.running(label="second", state=place.folder / "second")
+    (place.folder / "second").replace(place.state)
+    with pytest.raises(FileError, match="under another key or label"):
+        first.step(1, DAYS[0])
+    assert not (place.folder / "state.ahead").exists()
+    with pytest.raises(FileError, match="under another key or label"):
+        place.again()
+
+
+def test_each_step_makes_its_files_anew(place) -> None:
+    """What was copied back for all to read, or is kept by another name, gets nothing more."""
+    running = place.running()
+    values(running, DAYS[:2])
+    for path in place.folder.glob("state*"):
+        path.chmod(0o644)
+    kept = place.folder / "kept"
+    kept.hardlink_to(place.state)
+    whole = kept.read_bytes()
+    values(running, DAYS, 3)
+    assert kept.read_bytes() == whole
+    assert {stat.S_IMODE(path.stat().st_mode) for path in place.folder.glob("state*")} == {0o600}
 
 
 def test_a_state_is_its_own(place, tmp_path) -> None:

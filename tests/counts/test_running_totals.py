@@ -545,6 +545,7 @@ def test_spoilt_terms_are_refused() -> None:
         ({"rho": 1, "delta": "0.1"}, ParameterError, "rho, or epsilon and delta"),
         ({"rho": 0}, ParameterError, "rho must be positive"),
         ({"rho": "1e-40"}, ParameterError, "rho must ask for noise that can be"),
+        ({"epsilon": "1e-25", "delta": "1e-30"}, ParameterError, "epsilon must ask for noise that can be"),
         ({"rho": 1, "steps": 0}, ParameterError, "steps must be at least 1"),
         ({"rho": 1, "steps": 2**20 + 1}, ParameterError, "steps must be at most"),
         ({"rho": 1, "steps": 1.5}, DTypeError, "steps must be an int"),
@@ -586,7 +587,9 @@ def test_bad_steps_are_refused() -> None:
         (lambda: totals.interval(65), ParameterError, "t must be at most the ceiling, 64"),
         (lambda: totals.interval(0), ParameterError, "t must be at least 1"),
         (lambda: totals.interval(1, level=1), ParameterError, "level must lie strictly"),
+        (lambda: totals.interval(1, level=1 - Fraction(1, 10**400)), ParameterError, "level must leave a chance"),
         (lambda: totals.interval(1, last=0), ParameterError, "last must be at least 1"),
+        (lambda: type(totals).of_terms(totals.terms() | {"bits": 1.0}), ParameterError, "a whole number or a text"),
         (lambda: dpfast.running_totals(totals, [1, 2]), ParameterError, "counts must have shape"),
         (lambda: dpfast.running_totals(totals, np.zeros((65, 1), int)), ParameterError, "at most 64 steps"),
         (lambda: dpfast.running_totals(ONE, [[1]]), DTypeError, "totals must be RunningTotals"),
@@ -594,6 +597,7 @@ def test_bad_steps_are_refused() -> None:
     ):
         with pytest.raises(error, match=message):
             call()
+    assert 9 * totals.stddev(1) < totals.interval(1, level=1 - Fraction(1, 10**20)) < 10 * totals.stddev(1)
 
 
 def test_the_noise_of_a_step_promises_nothing_alone() -> None:

@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant("heads of two processes are lost", "dpfast/ledger/head.py", "            lock(turn, wait=True)\n", "", "test_ledger_restored.py -k wait_for"),
     Mutant("a head is believed without its key", "dpfast/ledger/head.py", "    if not hmac.compare_digest(mac, _mac(key, content)):", "    if False:",
            "test_ledger_restored.py -k under_its_key"),
-    Mutant("what is lacking is understated", "dpfast/ledger/store.py", "lost = tuple(map(sub, heads[-1].spent, had[-1] if had else", "lost = tuple(map(sub, heads[-1].spent, heads[-1].spent if had else",
+    Mutant("what is lacking is understated", "dpfast/ledger/store.py", "charges = tuple(map(sub, heads[-1].spent, had[-1] if had else", "charges = tuple(map(sub, heads[-1].spent, heads[-1].spent if had else",
            "test_ledger_restored.py -k understated"),
     Mutant("what is lacking exceeds the budget", "dpfast/ledger/store.py", "tuple(map(min, lost, left))", "lost", "test_ledger_restored.py -k is_left"),
     Mutant("a whole check does not ask the head", "dpfast/ledger/ledger.py", "if key is not None and (found :=", "if False and (found :=", "test_ledger_restored.py -k remembers"),

@@ -3,10 +3,9 @@
 
 STATE holds what the next step needs, and STATE.before what the last one needed: so the last step
 can be tried again. STATE.ahead holds the counts of the step that was begun last. Each is made
-whole, flushed, and takes the place of the older one by a rename. STATE.before is written over for
-the next STATE, so readers hold the ledger's lock, as the writer does. Each file has a code under
-the release key, which binds it to the totals, their names and the step. All are as private as the
-counts.
+whole, flushed, and takes the place of the older one by a rename, under the ledger's lock. Each file
+has a code under the release key, which binds it to the totals, their names and the step. All are as
+private as the counts.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpfast.errors import FileError
+from dpfast.errors import FileError, ParameterError
 from dpfast.noise.release.secret import encode
 from dpfast.paths import absolute, make
 from dpfast.system import flush_folder, must_have_owners, open_private
@@ -37,6 +36,7 @@ MARK = b"dpfast running totals 1\n"
 CODE = 32  # bytes of the code at the end
 HEADER = struct.Struct("<16sQ32s32s")  # the id of the release key, the step, its chain and its tag
 NOTHING = bytes(32)
+OTHERS = ".before", ".ahead", ".new"  # what the names of further files end in
 
 
 class Kept(NamedTuple):
@@ -53,14 +53,23 @@ class StateFile:
     """The files of one state. like: the arrays of step 0, of which all later ones have the form."""
 
     def __init__(self, path: str | os.PathLike[str], seal: Stepping, like: Kept) -> None:
-        """Raises: UnsupportedError, DTypeError, ParameterError."""
+        """Raises: UnsupportedError, DTypeError, ParameterError, FileError."""
         must_have_owners("state=", "replay= takes the counts of earlier steps")
         self.path = Path(os.path.realpath(absolute(path, "state")))
+        if self.path.suffix in OTHERS:
+            raise ParameterError(f"state must end otherwise than in {self.path.suffix}, which is of another's files")
+        if not self.path.parent.is_dir():
+            raise FileError(f"state must lie in a folder that is there, got {self.path}")
         self.before, self.ahead = (self.path.with_name(f"{self.path.name}.{each}") for each in ("before", "ahead"))
         self._seal, self._like = seal, like
 
     def is_there(self) -> bool:
         return any(os.path.lexists(path) for path in (self.path, self.before, self.ahead))
+
+    def claim(self) -> None:
+        """Keep step 0 where nothing is: the path is taken from then on. Raises: FileError."""
+        with self._made(self.path, "state", self._like[:3], self._like.encoder, self._like.decoder) as made:
+            os.link(made, self.path)  # over nothing
 
     def read(self) -> list[Kept]:
         """The last step and the one before it, as far as they are there. Raises: FileError."""
@@ -75,6 +84,7 @@ class StateFile:
 
     def write_ahead(self, t: int, counts: npt.NDArray[np.int64]) -> None:
         """Write the counts of a step down, on the disk. Raises: FileError."""
+        self._step_there()
         with self._made(self.ahead, "ahead", (t, NOTHING, NOTHING), counts) as made:
             made.replace(self.ahead)
 
@@ -83,8 +93,7 @@ class StateFile:
         there = self._step_there()
         if there is not None and there >= kept.t:
             return
-        over = self.before if there == kept.t - 1 else None  # else it may be all that there is
-        with self._made(self.path, "state", kept[:3], kept.encoder, kept.decoder, over=over) as made:
+        with self._made(self.path, "state", kept[:3], kept.encoder, kept.decoder) as made:
             if there is not None:
                 self.path.replace(self.before)
             made.replace(self.path)
@@ -96,20 +105,15 @@ class StateFile:
         kind: str,
         step: tuple[int, bytes, bytes],
         *arrays: npt.NDArray[Any],
-        over: Path | None = None,
     ) -> Iterator[Path]:
-        """A whole file with another name. step: its number, its chain and its tag.
-
-        over: a file that nobody needs any more, whose place on the disk it may take.
-        """
+        """A whole file with another name. step: its number, its chain and its tag."""
         made = path.with_name(f"{path.name}.new")
         words = [_little(each).data.cast("B") for each in arrays]
         header = MARK + HEADER.pack(bytes.fromhex(self._seal.key.id), *step)
         try:
             made.unlink(missing_ok=True)  # what a killed process left: writers take turns
             try:
-                whole: list[Any] = [header, *words, self._code(kind, header, *words)]
-                make(made, *whole, anew=not self._taken(over, made, sum(map(len, whole))))
+                make(made, header, *words, self._code(kind, header, *words))
                 yield made
             finally:
                 made.unlink(missing_ok=True)
@@ -117,23 +121,27 @@ class StateFile:
         except OSError as error:
             raise FileError(f"cannot write {path}: {error.strerror}") from None
 
-    def _taken(self, over: Path | None, made: Path, size: int) -> bool:
-        """Take a file that nobody needs, of this size: new memory costs more than its bytes."""
-        if over is None or not over.is_file() or over.is_symlink() or over.stat().st_size != size:
-            return False
-        over.replace(made)
-        return True
-
     def _state(self, path: Path) -> Kept | None:
         found = self._read(path, "state", self._like.encoder, self._like.decoder)
         return None if found is None else Kept(*found[:3], *found[3])
 
     def _step_there(self) -> int | None:
-        """The step of the state on the disk. Its code was looked at before."""
+        """The step of the state on the disk. Its code was looked at before. Raises: FileError."""
         begins = self._bytes(self.path, len(MARK) + HEADER.size)
-        if begins is not None and len(begins) < len(MARK) + HEADER.size:
+        if begins is None:
+            return None
+        if len(begins) < len(MARK) + HEADER.size:
             raise FileError(f"{self.path} is damaged")
-        return None if begins is None else HEADER.unpack_from(begins, len(MARK))[1]
+        key, t, _, _ = HEADER.unpack_from(begins, len(MARK))
+        self._must_be_ours(self.path, key)
+        return int(t)
+
+    def _must_be_ours(self, path: Path, key: bytes) -> None:
+        """Raises: FileError."""
+        if key.hex() != self._seal.key.id:
+            raise FileError(
+                f"{path} was written under another key or label: each running totals have a state of their own"
+            )
 
     def _read(self, path: Path, kind: str, *like: npt.NDArray[Any]) -> tuple[int, bytes, bytes, list[Any]] | None:
         """Step, chain, tag and arrays of a file; None if there is no file."""
@@ -145,10 +153,7 @@ class StateFile:
         if not whole.startswith(MARK) or len(whole) < begin:
             raise FileError(f"{path} is no file of running totals")
         key, t, chain, tag = HEADER.unpack_from(whole, len(MARK))
-        if key.hex() != self._seal.key.id:
-            raise FileError(
-                f"{path} was written under another key or label: each running totals have a state of their own"
-            )
+        self._must_be_ours(path, key)
         content = memoryview(whole)[:-CODE]
         if len(whole) != size or not hmac.compare_digest(whole[-CODE:], self._code(kind, content)):
             raise FileError(

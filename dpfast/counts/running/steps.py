@@ -119,6 +119,8 @@ class Running:
         if self._read():
             return self
         last, _ = steps.last()
+        if file is not None and last == 0:
+            file.claim()
         for t, counts in enumerate(replay, 1):
             if t > last:
                 raise ParameterError(f"replay must be the counts of the {last:,} steps that are reserved, got more")
@@ -256,7 +258,7 @@ def _as_kept(totals: Any, label: str, terms: dict[str, Any]) -> Any:
     Raises: KeyReuseError.
     """
     mine = totals.terms()
-    for name in sorted({*mine, *terms} - totals.FOUND):
+    for name in [each for each in {**mine, **terms} if each not in totals.FOUND]:
         if mine.get(name) != terms.get(name):
             raise KeyReuseError(
                 f"{label!r} is reserved with another {name}, {terms.get(name)!r:.80}, not {mine.get(name)!r:.80}: go on with "

@@ -117,7 +117,7 @@ class RunningTotals(Record):
         found = Coefficients(*ROWS[max(0, ((2 * expected**2).bit_length() - 1) // 2 - FIRST_ROW)])
         wanted = self._asked(expected, times, sensitivity, found, rho, epsilon, delta)
         self._keep(steps=expected, per_unit_steps=times, apart=gap, sensitivity=sensitivity)
-        code = self._chosen(found, wanted.rho)
+        code = self._chosen(found, wanted)
         largest = min(LARGEST, largest_bound(code, self.ceiling))
         clamped = 2 ** (max(1, largest).bit_length() - 1) if bound is None else parameters.whole("bound", bound, 1)
         moved_by = running.shift(found, self._placed, running.moved(sensitivity), code.bits, self._rounding(code))
@@ -155,7 +155,7 @@ class RunningTotals(Record):
         warn_if_weak("delta", small)
         return Guarantee(wanted, small, rho=rho_of(wanted, small), **about)
 
-    def _chosen(self, found: Coefficients, rho: Fraction) -> Code:
+    def _chosen(self, found: Coefficients, wanted: Guarantee) -> Code:
         """The encoder whose rounding is fine enough, within the noise that can be.
 
         Raises: ParameterError.
@@ -168,10 +168,11 @@ class RunningTotals(Record):
         while bits >= 0:
             code = Code(found, bits, guard)
             moved_by = running.shift(found, self._placed, change, bits, self._rounding(code))
-            if running.least_sigma_squared(rho, moved_by) <= MOST_SIGMA_SQUARED:
+            if running.least_sigma_squared(wanted.rho, moved_by) <= MOST_SIGMA_SQUARED:
                 return code
             bits -= 1
-        raise ParameterError(f"rho must ask for noise that can be, sigma up to 1e9, got {shown(rho)}")
+        name, value = ("rho", wanted.rho) if wanted.epsilon is None else ("epsilon", wanted.epsilon)
+        raise ParameterError(f"{name} must ask for noise that can be, sigma up to 1e9, got {shown(value)}")
 
     def _promised(self, wanted: Guarantee) -> Guarantee:
         """What was asked for, and under substitution what holds of adding a unit."""
@@ -381,12 +382,14 @@ class RunningTotals(Record):
         >>> round(totals.interval(365), 2), round(totals.interval(365, last=7), 2)
         (5.89, 5.46)
         """
-        wanted = float(parameters.probability("level", level, decimal=True))
+        beyond = float((1 - parameters.probability("level", level, decimal=True)) / 2)
+        if not beyond:
+            raise ParameterError(f"level must leave a chance that doubles hold, got {shown(level)}")
         at = self._step(t)
         seen = at if last is None else self._last(last, at)
         weighed = self._inverse.sum(at) if seen == at else 2 * self._inverse.sum(seen)
         rounded = float(self._rounding(self.code)) * 2.0**-self.code.bits * weighed
-        return -NormalDist().inv_cdf((1 - wanted) / 2) * self.stddev(t, last) + rounded
+        return -NormalDist().inv_cdf(beyond) * self.stddev(t, last) + rounded
 
     def _step(self, t: int) -> int:
         at = parameters.whole("t", t, 1)
@@ -441,9 +444,9 @@ class RunningTotals(Record):
         change = running.moved(self.sensitivity)
         found: dict[str, int | str] = {
             "steps": self.steps,
-            "ceiling": self.ceiling,
             "per_unit_steps": self.per_unit_steps,
             "apart": self.apart,
+            **_of_sensitivity(self.sensitivity),
             "bound": self.bound,
             "decays": _written(self.code.coefficients.decays),
             "weights": _written(self.code.coefficients.weights),
@@ -453,7 +456,7 @@ class RunningTotals(Record):
             "rho": str(self.spent.rho),
             "moved_l2_squared": str(change.l2_squared),
             "moved_cells": change.cells,
-            **_of_sensitivity(self.sensitivity),
+            "ceiling": self.ceiling,
         }
         if self.spent.epsilon is not None:
             found |= {"epsilon": str(self.spent.epsilon), "delta": str(self.spent.delta)}
@@ -471,6 +474,8 @@ class RunningTotals(Record):
             ...
         dpfast.errors.ParameterError: terms must be those of running totals: sigma_squared ...
         """
+        if not all(type(each) in (int, str) for each in terms.values()):
+            raise ParameterError("terms must be those of running totals: each is a whole number or a text")
         try:
             made = cls._read(dict(terms))
         except (KeyError, TypeError, ValueError, ZeroDivisionError, ParameterError, DTypeError) as error:
