@@ -69,7 +69,7 @@ class StateFile:
     def claim(self) -> None:
         """Keep step 0 where nothing is: the path is taken from then on. Raises: FileError."""
         with self._made(self.path, "state", self._like[:3], self._like.encoder, self._like.decoder) as made:
-            os.link(made, self.path)  # over nothing
+            self.path.hardlink_to(made)  # over nothing
 
     def read(self) -> list[Kept]:
         """The last step and the one before it, as far as they are there. Raises: FileError."""
