@@ -30,7 +30,7 @@ PLANTED = [
     (Spoilt("a failed add leaves what was there", "dpfast.c", "if (status != DPFAST_OK && out != NULL", "if (0 && out != NULL"),
      "a failed add leaves zeros"),
     (Spoilt("bounds may be reversed", "dpfast.c", "if (status == DPFAST_OK && !bounded)", "if (0 && !bounded)"), "what is wrong is refused"),
-    (Spoilt("a text is read behind its end", "dpfast.c", "at += 1 + given;", "at += 2;"), f"what is no number is refused|{ASAN}"),
+    (Spoilt("a text is read behind its end", "dpfast.c", "at += 1 + given;", "at += 2;"), f"not so: |{ASAN}"),  # by what lies there
     (Spoilt("an exponent has five digits", "dpfast.c", "places < 4;", "places < 5;"), "what is no number is refused"),
     (Spoilt("a number has any size", "dpfast.c", "if (more != 0 && a->limbs == DPF_RATIO_LIMBS)", "if (0)"), f"{ASAN}|{UBSAN}"),
     (Spoilt("what is not made is not NULL", "dpfast.c", "    *made = NULL;\n", ""), "a noise is made, or there is NULL"),
