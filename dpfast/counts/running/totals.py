@@ -474,8 +474,6 @@ class RunningTotals(Record):
             ...
         dpfast.errors.ParameterError: terms must be those of running totals: sigma_squared ...
         """
-        if not all(type(each) in (int, str) for each in terms.values()):
-            raise ParameterError("terms must be those of running totals: each is a whole number or a text")
         try:
             made = cls._read(dict(terms))
         except (KeyError, TypeError, ValueError, ZeroDivisionError, ParameterError, DTypeError) as error:
@@ -486,6 +484,8 @@ class RunningTotals(Record):
 
     @classmethod
     def _read(cls, terms: dict[str, Any]) -> RunningTotals:
+        if not all(type(each) in (int, str) for each in terms.values()):
+            raise DTypeError("each is a whole number or a text")
         steps = parameters.whole("steps", terms["steps"], 1)
         if steps > MOST_STEPS:
             raise ParameterError(f"steps must be at most 2**20, got {steps}")
