@@ -466,6 +466,18 @@ def test_each_state_has_one_running_totals(place) -> None:
         place.again()
 
 
+def test_two_processes_open_totals_that_have_no_state_yet(place) -> None:
+    """The one that paid for them was killed before it took the path."""
+    place.running(state=None)
+    first = place.again()
+    assert place.state.exists()
+    place.state.unlink()
+    second = place.running(state=None, resume=True)
+    second._begin(second._steps, first._file, iter(()))
+    first._begin(first._steps, first._file, iter(()))
+    assert (first.step(1, DAYS[0]).values == place.again().step(1, resume=True).values).all()
+
+
 def test_each_step_makes_its_files_anew(place) -> None:
     """What was copied back for all to read, or is kept by another name, gets nothing more."""
     running = place.running()

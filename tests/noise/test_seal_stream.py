@@ -17,6 +17,7 @@ from tiers import SEALED_ROWS
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Snapping
 from dpfast.engines.jobs import GaussianWithholding
+from dpfast.noise.release import seal
 
 
 class Described:
@@ -215,6 +216,13 @@ def test_golden_stream_keys_of_unknown_keys(mech: str, monkeypatch: pytest.Monke
         assert seen == [H(sealed, b"stream key", E("", j, digest)) for j, digest in enumerate(digests)]
         found += seen
     assert hashlib.sha256(b"".join(found)).hexdigest()[:32] == GOLDEN[f"unknown keys, {mech}"]
+
+
+@pytest.mark.parametrize("fields", [[], ["a"], ["a", b"bc"], [b"bc", "a"], ["a", b"b", "", "c"]])
+def test_a_digest_has_every_field_behind_its_length(fields: list[Any]) -> None:
+    begun = blake3(key=SECRET)
+    found = seal.block_digest(begun, "visits", 3, fields)
+    assert found == blake3(E("visits", 3, *fields), key=SECRET).digest()
 
 
 def test_no_raw_key_reaches_the_cipher() -> None:

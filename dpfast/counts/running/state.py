@@ -67,7 +67,12 @@ class StateFile:
         return any(os.path.lexists(path) for path in (self.path, self.before, self.ahead))
 
     def claim(self) -> None:
-        """Keep step 0 where nothing is: the path is taken from then on. Raises: FileError."""
+        """Keep step 0 where nothing is: the path is taken from then on. Raises: FileError.
+
+        Callers hold a lock, and another process may have come before.
+        """
+        if self._step_there() is not None:
+            return
         with self._made(self.path, "state", self._like[:3], self._like.encoder, self._like.decoder) as made:
             self.path.hardlink_to(made)  # over nothing
 

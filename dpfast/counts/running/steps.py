@@ -120,7 +120,8 @@ class Running:
             return self
         last, _ = steps.last()
         if file is not None and last == 0:
-            file.claim()
+            with steps.locked():
+                file.claim()
         for t, counts in enumerate(replay, 1):
             if t > last:
                 raise ParameterError(f"replay must be the counts of the {last:,} steps that are reserved, got more")

@@ -296,7 +296,7 @@ class BlockDigest(NamedTuple):
 
 
 def block_digest(begun: blake3, column: str, block: int, fields: Iterable[Any]) -> bytes:
-    """fields: texts and, behind them, runs of bytes; each goes behind its length.
+    """fields: texts and runs of bytes; each goes behind its length.
 
     begun: holds the key, which as bytes would stand among the locals of a traceback.
     """
@@ -308,6 +308,7 @@ def block_digest(begun: blake3, column: str, block: int, fields: Iterable[Any]) 
             found.update(before + len(field).to_bytes(8, "little"))
             found.update(field)
             before = b""
+    found.update(before)
     return found.digest(length=32)
 
 
