@@ -58,8 +58,8 @@ class PlainTotals:
     def interval(self, t: int, level: float = 0.95) -> float:
         return float(self.mechanism.interval(level))
 
-    def _running(self, ledger: Any, **options: Any) -> Any:
-        return steps.opened(self, ledger, **options)
+    def _running(self, ledger: Any, *, names: Any, **options: Any) -> Any:
+        return steps.opened(self, ledger, steps.Cells(names), **options)
 
     def _refuse_less(self, change: Any) -> None:
         if change.l0 > 1:

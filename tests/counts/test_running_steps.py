@@ -315,7 +315,7 @@ def must_notice_that_a_step_was_lost(folder: Path) -> None:
         place.again(state=None).step(1, DAYS[1])
 
 
-def own_chain(self: Any, _: bytes, t: int, counts: np.ndarray) -> bytes:
+def own_chain(self: Any, _: bytes, t: int, counts: np.ndarray, units: Any = None) -> bytes:
     return H(b"own", b"chain", E(t, self.digest("counts", 0, [counts.tobytes()])))
 
 

@@ -147,7 +147,7 @@ SEEN_BY: dict[str, set[str]] = {
     "counts/running/state.py": {"counts/running"},
     "noise/release/steps.py": {"ledger", "counts/running"},
     "counts/trees": {"__init__.py", "counts/records/bounded_histogram.py", "app/cli/quantiles.py"},
-    "counts/records": {"__init__.py", "counts/trees/quantiles.py", "engines/jobs", "app/cli/histogram.py", "app/cli/measures.py", "app/cli/quantiles.py", "app/cli/said.py"},
+    "counts/records": {"__init__.py", "counts/running", "counts/trees/quantiles.py", "engines/jobs", "app/cli/histogram.py", "app/cli/measures.py", "app/cli/quantiles.py", "app/cli/said.py"},
     "counts/records/payment.py": {"counts/records", "counts/trees/quantiles.py", "counts/trees/release.py", "engines/jobs"},
     "evidence/bench/rows.py": {"evidence/bench", "app/cli"},
     "evidence/selftest": {"evidence/bench/sampler.py", "app/cli"},

@@ -602,7 +602,7 @@ def bounded_histogram(
 
     amounts = None if bounds is None else Amounts(values, bounds)
     read = Read.of(keys, unit_ids, amounts, known)
-    counts, kept = _counted(read.held(amounts, chooser, refuse=outside == "refuse"), terms)
+    counts, kept = counted(read.held(amounts, chooser, refuse=outside == "refuse"), terms)
     return BoundedHistogram(read.known.names(), counts, sensitivity, terms, None if domain is None else kept)
 
 
@@ -637,6 +637,12 @@ class Held(NamedTuple):
         """How many partitions there are."""
         return self.names.size
 
+    def numbers(self) -> tuple[Words, npt.NDArray[np.intp]]:
+        """The units that have rows, rising, and which of them each row is of."""
+        units = self.rows >> np.uint64(self.bits)
+        first = np.append(True, units[1:] != units[:-1])[: units.size]
+        return units[first], np.cumsum(first) - 1
+
     def how(self, function: tuple[int, int]) -> Choice:
         return Choice(self.bits, self.units.base, self.units.words, self.names, function)
 
@@ -656,7 +662,7 @@ class Held(NamedTuple):
         return rows, values
 
 
-def _counted(held: Held, terms: Terms) -> tuple[npt.NDArray[np.int64], Kept | None]:
+def counted(held: Held, terms: Terms) -> tuple[npt.NDArray[np.int64], Kept | None]:
     """What the units keep: counts, or sums in steps, and what means of them are made of."""
     caps, bounds, rows = terms.caps, terms.bounds, held.rows
     if bounds is None and caps.contributions is None:

@@ -2,7 +2,8 @@
 """The state of running totals in a file, and beside it the step before, and the counts of a step.
 
 STATE holds what the next step needs, and STATE.before what the last one needed: so the last step
-can be tried again. STATE.ahead holds the counts of the step that was begun last. Each is made
+can be tried again. STATE.ahead holds the counts of the step that was begun last. Where rows are
+counted, the table of their units lies in the first two, and who is counted in the last. Each is made
 whole, flushed, and takes the place of the older one by a rename, under the ledger's lock. Each file
 has a code under the release key, which binds it to the totals, their names and the step. All are as
 private as the counts.
@@ -36,6 +37,7 @@ MARK = b"dpfast running totals 1\n"
 CODE = 32  # bytes of the code at the end
 HEADER = struct.Struct("<16sQ32s32s")  # the id of the release key, the step, its chain and its tag
 NOTHING = bytes(32)
+WORDS = 2  # of a unit
 OTHERS = ".before", ".ahead", ".new"  # what the names of further files end in
 
 
@@ -47,6 +49,14 @@ class Kept(NamedTuple):
     tag: bytes
     encoder: npt.NDArray[np.int64]
     decoder: npt.NDArray[np.float64]
+    table: Any = None  # where rows are counted, uint64 (3, units): units.py
+
+
+class Frozen(NamedTuple):
+    """What is frozen of a step: its counts; and where rows are counted, the units that they are of."""
+
+    counts: npt.NDArray[np.int64]
+    units: Any = None  # uint64 (2, units)
 
 
 class StateFile:
@@ -62,6 +72,7 @@ class StateFile:
             raise FileError(f"state must lie in a folder that is there, got {self.path}")
         self.before, self.ahead = (self.path.with_name(f"{self.path.name}.{each}") for each in ("before", "ahead"))
         self._seal, self._like = seal, like
+        self._what = "counts" if like.table is None else "rows"
 
     def is_there(self) -> bool:
         return any(os.path.lexists(path) for path in (self.path, self.before, self.ahead))
@@ -73,7 +84,7 @@ class StateFile:
         """
         if self._step_there() is not None:
             return
-        with self._made(self.path, "state", self._like[:3], self._like.encoder, self._like.decoder) as made:
+        with self._made(self.path, "state", *self._like) as made:
             self.path.hardlink_to(made)  # over nothing
 
     def read(self) -> list[Kept]:
@@ -81,16 +92,17 @@ class StateFile:
         found = [self._state(path) for path in (self.path, self.before)]
         return sorted(filter(None, found), key=lambda kept: -kept.t)  # between two renames there is no STATE
 
-    def counts(self, t: int) -> npt.NDArray[np.int64] | None:
-        """The counts of a step, if they were written ahead. Raises: FileError."""
-        cells = self._like.encoder.shape[-1]
-        found = self._read(self.ahead, "ahead", np.empty(cells, np.int64))
-        return found[3][0] if found is not None and found[0] == t else None
+    def written_ahead(self, t: int) -> Frozen | None:
+        """What is frozen of a step, if it was written ahead. Raises: FileError."""
+        like, table = self._like.encoder, self._like.table
+        units = None if table is None else table[:WORDS]
+        found = self._read(self.ahead, "ahead", [np.empty(like.shape[-1], np.int64)], units)
+        return Frozen(*found[3]) if found is not None and found[0] == t else None
 
-    def write_ahead(self, t: int, counts: npt.NDArray[np.int64]) -> None:
-        """Write the counts of a step down, on the disk. Raises: FileError."""
+    def write_ahead(self, t: int, frozen: Frozen) -> None:
+        """Write down what is frozen of a step, on the disk. Raises: FileError."""
         self._step_there()
-        with self._made(self.ahead, "ahead", (t, NOTHING, NOTHING), counts) as made:
+        with self._made(self.ahead, "ahead", t, NOTHING, NOTHING, *frozen) as made:
             made.replace(self.ahead)
 
     def replace(self, kept: Kept) -> None:
@@ -98,7 +110,7 @@ class StateFile:
         there = self._step_there()
         if there is not None and there >= kept.t:
             return
-        with self._made(self.path, "state", kept[:3], kept.encoder, kept.decoder) as made:
+        with self._made(self.path, "state", *kept) as made:
             if there is not None:
                 self.path.replace(self.before)
             made.replace(self.path)
@@ -108,13 +120,15 @@ class StateFile:
         self,
         path: Path,
         kind: str,
-        step: tuple[int, bytes, bytes],
-        *arrays: npt.NDArray[Any],
+        t: int,
+        chain: bytes,
+        tag: bytes,
+        *arrays: npt.NDArray[Any] | None,
     ) -> Iterator[Path]:
-        """A whole file with another name. step: its number, its chain and its tag."""
+        """A whole file with another name."""
         made = path.with_name(f"{path.name}.new")
-        words = [_little(each).data.cast("B") for each in arrays]
-        header = MARK + HEADER.pack(bytes.fromhex(self._seal.key.id), *step)
+        words = [_bytes_of(each) for each in arrays if each is not None]
+        header = MARK + HEADER.pack(bytes.fromhex(self._seal.key.id), t, chain, tag)
         try:
             made.unlink(missing_ok=True)  # what a killed process left: writers take turns
             try:
@@ -127,7 +141,7 @@ class StateFile:
             raise FileError(f"cannot write {path}: {error.strerror}") from None
 
     def _state(self, path: Path) -> Kept | None:
-        found = self._read(path, "state", self._like.encoder, self._like.decoder)
+        found = self._read(path, "state", [self._like.encoder, self._like.decoder], self._like.table)
         return None if found is None else Kept(*found[:3], *found[3])
 
     def _step_there(self) -> int | None:
@@ -148,28 +162,37 @@ class StateFile:
                 f"{path} was written under another key or label: each running totals have a state of their own"
             )
 
-    def _read(self, path: Path, kind: str, *like: npt.NDArray[Any]) -> tuple[int, bytes, bytes, list[Any]] | None:
-        """Step, chain, tag and arrays of a file; None if there is no file."""
+    def _read(
+        self, path: Path, kind: str, like: list[npt.NDArray[Any]], table: npt.NDArray[Any] | None
+    ) -> tuple[int, bytes, bytes, list[Any]] | None:
+        """Step, chain, tag and arrays of a file; None if there is no file.
+
+        like: arrays of the same form. table: an empty one, of as many rows, if one follows, whose
+            length is what is left of the file.
+        """
         begin = len(MARK) + HEADER.size
         size = begin + sum(each.nbytes for each in like) + CODE
-        whole = self._bytes(path, size + 1)
+        whole = self._bytes(path, size + 1 if table is None else -1)
         if whole is None:
             return None
         if not whole.startswith(MARK) or len(whole) < begin:
             raise FileError(f"{path} is no file of running totals")
         key, t, chain, tag = HEADER.unpack_from(whole, len(MARK))
         self._must_be_ours(path, key)
-        content = memoryview(whole)[:-CODE]
-        if len(whole) != size or not hmac.compare_digest(whole[-CODE:], self._code(kind, content)):
+        content, left = memoryview(whole)[:-CODE], len(whole) - size
+        right = left == 0 if table is None else left >= 0 and left % (table.shape[0] * table.itemsize) == 0
+        if not right or not hmac.compare_digest(whole[-CODE:], self._code(kind, content)):
             raise FileError(
-                f"{path} is damaged, or of other totals: replay= gives a state again, of all earlier counts, where there is "
-                "none"
+                f"{path} is damaged, or of other totals: replay= gives a state again, of all earlier {self._what}, where "
+                "there is none"
             )
-        arrays = []
+        arrays: list[Any] = []
         for each in like:
             words = np.frombuffer(content[begin : begin + each.nbytes], each.dtype.newbyteorder("<"))
             arrays.append(words.astype(each.dtype).reshape(each.shape))
             begin += each.nbytes
+        if table is not None:
+            arrays.append(np.frombuffer(content[begin:], "<u8").astype(np.uint64).reshape(table.shape[0], -1))
         return t, chain, tag, arrays
 
     def _bytes(self, path: Path, most: int) -> bytes | None:
@@ -190,6 +213,7 @@ class StateFile:
         return found.digest(length=CODE)
 
 
-def _little(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
     words = np.ascontiguousarray(array)
-    return words if sys.byteorder == "little" else words.astype(words.dtype.newbyteorder("<"))
+    little = words if sys.byteorder == "little" else words.astype(words.dtype.newbyteorder("<"))
+    return little.reshape(-1).view(np.uint8).data

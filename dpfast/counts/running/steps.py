@@ -8,11 +8,11 @@ same counts gives the same bytes; with other counts it is refused, never noised 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpfast.counts.running.state import Kept, StateFile
+from dpfast.counts.running.state import Frozen, Kept, StateFile
 from dpfast.errors import DTypeError, FileError, KeyReuseError, LedgerError, ParameterError
 from dpfast.noise.release.columns import column
 from dpfast.noise.release.counts import refuse_less
@@ -35,8 +35,9 @@ class RunningStep:
     t: its number. values: float64, in the order of the names. names: as they were given.
     """
 
-    def __init__(self, totals: Any, t: int, values: npt.NDArray[np.float64], names: Any) -> None:
-        self._totals, self.t, self.values, self.names = totals, t, values, names
+    def __init__(self, totals: Any, t: int, values: npt.NDArray[np.float64], cells: Cells) -> None:
+        self._totals, self.t, self.values, self._cells = totals, t, values, cells
+        self.names = cells.names
 
     def interval(self, level: Any = 0.95) -> Any:
         """The half-width within which a total's noise stays with this probability."""
@@ -44,7 +45,7 @@ class RunningStep:
 
     def metadata(self) -> dict[str, object]:
         """What a reader is told: JSON-able."""
-        return {**self._totals.metadata(), "step": self.t}
+        return {**self._totals.metadata(), **self._cells.terms(), "step": self.t}
 
     def __repr__(self) -> str:
         return f"<RunningStep {self.t}: {self.values.size} totals>"
@@ -55,7 +56,8 @@ class Running:
 
     def __init__(self, totals: Any, seal: Stepping, cells: Cells) -> None:
         self.totals, self._seal, self._cells = totals, seal, cells
-        first = Kept(0, seal.chain_0, seal.tag_0, *totals.begin(cells.number))
+        encoder, decoder = totals.begin(cells.number)
+        first = Kept(0, seal.chain_0, seal.tag_0, encoder, decoder, cells.nobody())
         self._first, self._kept = first, [first]
         self._file: StateFile | None = None
         self._steps: Any = None
@@ -78,37 +80,43 @@ class Running:
             counts than this step was reserved with); LedgerError, FileError, DTypeError.
         Privacy: spends nothing more: the totals are paid for.
         """
+        return self._step(t, counts, resume, given=counts is not None)
+
+    def _step(self, t: int, rows: Any, resume: bool, *, given: bool) -> RunningStep:
+        """rows: what the step takes: its counts. given: whether the caller has given them."""
         at, again = whole("t", t, 1), flag("resume", resume)
         label, ceiling = self._seal.manifest.label, self.totals.ceiling
-        if (counts is None) is not again:
-            raise ParameterError("counts or resume=True must be given, and one of them alone")
+        if given is again:
+            raise ParameterError(f"{self._cells.TAKES} or resume=True must be given, and one of them alone")
         if at > ceiling:
             raise ParameterError(
                 f"t must be at most {ceiling:,}, up to which these totals are private, got {shown(t)}: go on with new "
                 f"totals under {another(label)}, which are paid for"
             )
         kept = self._before(at)
-        return self._take(kept, self._ahead(at) if again else self._cells.frozen(self.totals, counts))
+        if again:
+            return self._take(kept, self._cells.resumed(self._ahead(at), kept))
+        return self._take(kept, self._cells.frozen(self.totals, rows, kept))
 
-    def _take(self, kept: Kept, counts: npt.NDArray[np.int64], *, keep: bool = True) -> RunningStep:
+    def _take(self, kept: Kept, frozen: Frozen, *, keep: bool = True) -> RunningStep:
         """The step after the one that is kept. keep: whether its state goes to the disk."""
         t, file, tags = kept.t + 1, self._file, list[bytes]()
-        chain = self._seal.chain(kept.chain, t, counts)
-        encoded, encoder = self.totals.encode(kept.encoder, counts)
+        chain = self._seal.chain(kept.chain, t, frozen.counts, frozen.units)
+        encoded, encoder = self.totals.encode(kept.encoder, frozen.counts)
 
         def reserve(tag: bytes) -> None:
             tags.append(tag)
-            self._steps.reserve(t, tag, kept.tag, lambda: None if file is None else file.write_ahead(t, counts))
+            self._steps.reserve(t, tag, kept.tag, lambda: None if file is None else file.write_ahead(t, frozen))
 
         noisy = self._seal.noised(self.totals.mechanism, t, chain, encoded, reserve)
         values, decoder = self.totals.decode(kept.decoder, noisy)
-        after = Kept(t, chain, tags[0], encoder, decoder)
+        after = Kept(t, chain, tags[0], encoder, decoder, self._cells.after(kept.table, frozen.units, t))
         if file is not None and keep:
             with self._steps.locked():
                 file.replace(after)
         if t > self._kept[0].t:
             self._kept = [after, kept]
-        return RunningStep(self.totals, t, self._cells.as_given(values), self._cells.names)
+        return RunningStep(self.totals, t, self._cells.as_given(values), self._cells)
 
     def _begin(self, steps: Any, file: StateFile | None, replay: Iterable[Any]) -> Running:
         """Go on where the state is; or where none is, draw the steps of a replay again.
@@ -124,8 +132,11 @@ class Running:
                 file.claim()
         for t, counts in enumerate(replay, 1):
             if t > last:
-                raise ParameterError(f"replay must be the counts of the {last:,} steps that are reserved, got more")
-            self._take(self._kept[0], self._cells.frozen(self.totals, counts), keep=t >= last - 1)
+                raise ParameterError(
+                    f"replay must be the {self._cells.OF_STEP} of the {last:,} steps that are reserved, got more"
+                )
+            kept = self._kept[0]
+            self._take(kept, self._cells.frozen(self.totals, counts, kept), keep=t >= last - 1)
         return self
 
     def _before(self, t: int) -> Kept:
@@ -140,7 +151,7 @@ class Running:
                 f"t must be {can}, got {t}: totals of earlier steps are released, and stand where they "
                 "were written; an object without state= draws them again, from replay= or step by step"
             )
-        behind = f": the state is at step {newest} and the ledger at {last}, so give each again with the same counts"
+        behind = f": the state is at step {newest} and the ledger at {last}, so give each again with the same {self._cells.OF_STEP}"
         raise ParameterError(
             f"t must be {newest + 1}, the step after the last one, got {t}{behind if last > newest else ''}"
         )
@@ -166,12 +177,12 @@ class Running:
             self._kept = found
         return found
 
-    def _ahead(self, t: int) -> npt.NDArray[np.int64]:
-        """The counts of step t that were written ahead. Raises: ParameterError, FileError."""
-        found = None if self._file is None else self._file.counts(t)
+    def _ahead(self, t: int) -> Frozen:
+        """What was written ahead of step t. Raises: ParameterError, FileError."""
+        found = None if self._file is None else self._file.written_ahead(t)
         if found is None:
             where = "without state= none are written ahead" if self._file is None else "none were written ahead for it"
-            raise ParameterError(f"counts must be given for step {t}, for {where}")
+            raise ParameterError(f"{self._cells.TAKES} must be given for step {t}, for {where}")
         return found
 
     def __repr__(self) -> str:
@@ -182,7 +193,11 @@ class Cells:
     """The cells of running totals: by public names, in whatever order these are given.
 
     They are kept in the order of the names, so another order gives each cell the same bytes.
+    TAKES: what a step takes, as its parameters. OF_STEP: in a sentence.
     """
+
+    TAKES: ClassVar[str] = "counts"
+    OF_STEP: ClassVar[str] = "counts"
 
     def __init__(self, names: Any) -> None:
         """Raises: DTypeError, ParameterError (no names, or one of them twice)."""
@@ -199,14 +214,31 @@ class Cells:
         if twice is not None:
             raise ParameterError(f"names must name each cell once, and {shown(twice)} comes twice")
 
-    def frozen(self, totals: Any, counts: Any) -> npt.NDArray[np.int64]:
-        """A copy of the counts of a step, clamped, in the order of the sorted names.
+    def terms(self) -> dict[str, int | str]:
+        """What a manifest says of how counts are made, beside the totals: nothing of counts."""
+        return {}
 
+    def nobody(self) -> Any:
+        """The table of units before step 1, if there is one."""
+
+    def frozen(self, totals: Any, given: Any, kept: Any = None) -> Frozen:
+        """What is frozen of a step: counts, clamped, in the order of the sorted names.
+
+        given: what the caller gives of the step, here its counts. kept: of the step before.
         Raises: DTypeError, ParameterError.
         """
-        refuse_less(counts, totals)
-        found: npt.NDArray[np.int64] = totals.clamped(counts, self.number)[self._order]
-        return found
+        del kept
+        refuse_less(given, totals)
+        return Frozen(totals.clamped(given, self.number)[self._order])
+
+    def resumed(self, frozen: Frozen, kept: Kept) -> Frozen:
+        """What was written ahead, if it may follow what is kept. Raises: FileError."""
+        del kept
+        return frozen
+
+    def after(self, table: Any, units: Any, t: int) -> Any:
+        """The table of units after step t, which has counted these, if there is one."""
+        del table, units, t
 
     def as_given(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Values in the order in which the names were given."""
@@ -218,25 +250,25 @@ class Cells:
 def opened(
     totals: Any,
     ledger: Ledger,
+    cells: Cells,
     *,
     key: Any,
-    names: Any,
     state: Any = None,
     replay: Iterable[Any] = (),
     resume: bool = False,
 ) -> Running:
-    """As Ledger.running."""
-    held, cells = release_key(key), Cells(names)
+    """As Ledger.running, whose names make the cells."""
+    held = release_key(key)
     kept = ledger._kept_totals(held) if resume else None  # noqa: SLF001  the ledger's own door
     if kept is not None and kept.kind == STEPS:
-        totals = _as_kept(totals, held.label, dict(kept.terms))
-    seal = Stepping.of(held, totals, cells.sorted)
+        totals = _as_kept(totals, cells, held.label, dict(kept.terms))
+    seal = Stepping.of(held, totals, cells.sorted, cells.terms())
     if kept is not None and kept.kind == STEPS and kept.domain != seal.manifest.domain:
         raise KeyReuseError(
             f"names must be the {kept.size[0]:,} with which {held.label!r} was reserved, in any order: count what is new in a "
             f"cell that is there, such as 'other', or begin new totals with all names under {another(held.label)}"
         )
-    days, running = _each(replay), Running(totals, seal, cells)
+    days, running = _each(replay, cells.OF_STEP), Running(totals, seal, cells)
     file = None if state is None else StateFile(state, seal, running._first)  # noqa: SLF001
     if not resume and next(days, None) is not None:
         raise ParameterError("replay must be left out where totals are created, for no step of theirs is reserved")
@@ -245,24 +277,25 @@ def opened(
     return running._begin(ledger._run(totals, seal, resume=resume), file, days)  # noqa: SLF001
 
 
-def _each(replay: Any) -> Iterator[Any]:
+def _each(replay: Any, what: str) -> Iterator[Any]:
     """Raises: DTypeError (nothing that gives one step after the other)."""
     try:
         return iter(replay)
     except TypeError:
-        raise DTypeError(f"replay must give the counts of each step, not be {type(replay).__name__}") from None
+        raise DTypeError(f"replay must give the {what} of each step, not be {type(replay).__name__}") from None
 
 
-def _as_kept(totals: Any, label: str, terms: dict[str, Any]) -> Any:
+def _as_kept(totals: Any, cells: Cells, label: str, terms: dict[str, Any]) -> Any:
     """The totals of a manifest, if they are what was asked for: what a search finds may differ.
 
     Raises: KeyReuseError.
     """
-    mine = totals.terms()
+    own = cells.terms()
+    mine = {**totals.terms(), **own}
     for name in [each for each in {**mine, **terms} if each not in totals.FOUND]:
         if mine.get(name) != terms.get(name):
             raise KeyReuseError(
                 f"{label!r} is reserved with another {name}, {terms.get(name)!r:.80}, not {mine.get(name)!r:.80}: go on with "
                 f"what was reserved, or pay for {another(label)}"
             )
-    return type(totals).of_terms(terms)
+    return type(totals).of_terms({name: value for name, value in terms.items() if name not in own})

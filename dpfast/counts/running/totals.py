@@ -41,6 +41,7 @@ from dpfast.privacy.sensitivity import Sensitivity, refuse_less
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpfast.counts.running.rows import BoundedTotals
     from dpfast.counts.running.steps import Running
 
 MOST_STEPS, CEILING = 2**20, 64  # expected steps; for how many times as many a unit is hidden
@@ -278,11 +279,44 @@ class RunningTotals(Record):
         """Refuse counts of a step whose change is larger. Raises: ParameterError."""
         refuse_less(change, self.sensitivity, self.adjacency, self.unit)
 
-    def _running(self, ledger: Any, **options: Any) -> Running:
-        """What takes the steps that a ledger has paid for: its own door."""
-        from dpfast.counts.running.steps import opened
+    def bounded(
+        self,
+        *,
+        max_partitions: int | None = None,
+        max_per_partition: int | None = None,
+        max_contributions: int | None = None,
+    ) -> BoundedTotals:
+        """These totals of *rows*, whose units are bounded within each step and over all of them.
 
-        return opened(self, ledger, **options)
+        The caps are those of `bounded_histogram`, of one step: what they leave of a unit must be
+        what the sensitivity of these totals says, or less. Over time a unit is counted in
+        per_unit_steps steps, first come, first served, `apart` steps from each other at least; its
+        rows in other steps are left out. Who was counted when is a private table in the state.
+        Returns: what `ledger.running` takes instead of these totals. Each of its steps takes rows,
+            `step(t, keys, unit_ids)`, or `step(t, resume=True)` after a crash. `replay=` then gives
+            the (keys, unit_ids) of each earlier step.
+        Privacy: spends nothing; `ledger.running` charges the guarantee of these totals, once.
+        Raises: DTypeError, ParameterError.
+
+        >>> once_a_step = dpfast.Sensitivity(l0=1, linf=1)
+        >>> about = {"sensitivity": once_a_step, "rho": "0.5", "per_unit_steps": 4, "apart": 7}
+        >>> rows = dpfast.RunningTotals(365, **about).bounded(max_partitions=1, max_per_partition=1)
+        >>> ledger = dpfast.Ledger("visits.db", rho=1, create=True)
+        >>> key = dpfast.KeyFile.create("visits.key").derive("visits 2026")
+        >>> running = ledger.running(rows, key=key, names=["Lima", "Oslo"], state="visits.state")
+        >>> running.step(1, ["Oslo", "Lima", "Oslo"], ["ann", "bob", "bob"]).values.shape
+        (2,)
+        """
+        from dpfast.counts.records.bounded_histogram import Bounds
+        from dpfast.counts.running.rows import BoundedTotals
+
+        return BoundedTotals(self, Bounds(max_partitions, max_per_partition, max_contributions))
+
+    def _running(self, ledger: Any, *, names: Any, **options: Any) -> Running:
+        """What takes the steps that a ledger has paid for: its own door."""
+        from dpfast.counts.running.steps import Cells, opened
+
+        return opened(self, ledger, Cells(names), **options)
 
     # ------------------------------------------------------------------ steps
 

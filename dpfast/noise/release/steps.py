@@ -9,7 +9,7 @@ into the key of each block, with the digest of the very copy that gets the noise
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 STEPS = "steps"  # the kind of its manifest
-COUNTS = "counts"  # the column of the digests of what came in; what gets noise has no name
+COUNTS, UNITS = "counts", "units"  # columns of the digests of what came in; what gets noise has no name
 
 
 class Stepping:
@@ -41,17 +41,27 @@ class Stepping:
         self.tag_0 = key._keyed("tag", encode(self._encoded))  # noqa: SLF001
 
     @classmethod
-    def of(cls, key: Labelled, totals: Any, names: Any) -> Stepping:
-        """names: public, in the order of the cells. Raises: DTypeError, ParameterError."""
-        terms = tuple(sorted(totals.terms().items()))
+    def of(cls, key: Labelled, totals: Any, names: Any, how: Mapping[str, Any]) -> Stepping:
+        """names: public, in the order of the cells. how: terms of how counts are made.
+
+        Raises: DTypeError, ParameterError.
+        """
+        terms = tuple(sorted({**totals.terms(), **how}.items()))
         return cls(key, seals.manifest(key.label, {"": totals.mechanism}, STEPS, domain=names, terms=terms))
 
-    def chain(self, before: bytes, t: int, counts: npt.NDArray[np.int64]) -> bytes:
-        """The chain of step t, from that of the step before it and its own frozen counts."""
+    def chain(
+        self, before: bytes, t: int, counts: npt.NDArray[np.int64], units: npt.NDArray[np.uint64] | None = None
+    ) -> bytes:
+        """The chain of step t, from that of the step before it and its own frozen counts.
+
+        units: those that are counted, where rows are.
+        """
         digests = [
             self.digest(COUNTS, j, [*words_of(counts[at : at + BLOCK])])
             for j, at in enumerate(range(0, counts.size, BLOCK))
         ]
+        if units is not None:
+            digests.append(self.digest(UNITS, 0, [np.ascontiguousarray(units, "<u8").reshape(-1).view(np.uint8)]))
         return self.key._keyed("chain", encode(before, t, *digests))  # noqa: SLF001
 
     def digest(self, column: str, block: int, fields: list[Any]) -> bytes:
