@@ -733,8 +733,18 @@ class Read(NamedTuple):
     ids: Column
 
     @classmethod
-    def of(cls, keys: Any, unit_ids: Any, values: Valued | None, known: Known | None, name: str = KEYS) -> Read:
-        """known: the keys of a domain; None: those that occur. name: what the caller calls keys.
+    def of(
+        cls,
+        keys: Any,
+        unit_ids: Any,
+        values: Valued | None,
+        known: Known | None,
+        name: str = KEYS,
+        domain: str = "domain",
+    ) -> Read:
+        """known: the keys of a domain; None: those that occur.
+
+        name, domain: what the caller calls keys, and those that there can be.
 
         Raises: DTypeError, ParameterError.
         """
@@ -746,10 +756,12 @@ class Read(NamedTuple):
             raise ParameterError("values and unit_ids must be of equal length: one of each in a row")
         if known is None:
             known = occurring_keys(rows, single=single)
+        elif single is not known.single:
+            raise DTypeError(f"{name} and {domain} must be both of one column, or both of several")
         elif ids.codes.size and any(
             (a.texts is None) != (b.texts is None) for a, b in zip(rows, known.columns, strict=True)
         ):
-            raise DTypeError(f"{name} and domain must be both of integers or both of strings")
+            raise DTypeError(f"{name} and {domain} must be both of integers or both of strings")
         return cls(known, Finder(rows, known), ids)
 
     def held(self, values: Valued | None, chooser: Chooser, *, refuse: bool) -> Held:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpfast.counts.records.bounded_histogram import CAPS, EACH_ROW, Bounds, Caps, Read, Rows, Terms, counted
+from dpfast.counts.records.bounded_histogram import CAPS, EACH_ROW, Bounds, Caps, Read, Terms, counted
 from dpfast.counts.records.places import domain_keys
 from dpfast.counts.running.state import Frozen, Kept
 from dpfast.counts.running.steps import Cells, Running, RunningStep, opened
 from dpfast.counts.running.units import after, in_order, may_count, must_be_alike, nobody, units_of
 from dpfast.errors import DTypeError, FileError, ParameterError
-from dpfast.noise.release.counts import bounded
 from dpfast.noise.release.key import ReleaseKey, release_key
 from dpfast.privacy.record import Record
 
@@ -44,7 +43,7 @@ class BoundedTotals(Record):
     def _running(self, ledger: Ledger, *, key: Any, names: Any, **options: Any) -> RunningRows:
         """What takes the steps that a ledger has paid for: its own door."""
         cells = RowCells(names, self, release_key(key))
-        self.totals._refuse_less(cells.change)  # noqa: SLF001  the counts' own door
+        self.totals._refuse_less(cells.change)  # noqa: SLF001  once, for the rows of all steps
         return RunningRows(opened(self.totals, ledger, cells, key=key, **options))
 
     def __repr__(self) -> str:
@@ -102,7 +101,7 @@ class RowCells(Cells):
     def __init__(self, names: Any, of: BoundedTotals, key: ReleaseKey) -> None:
         """Raises: DTypeError, ParameterError."""
         super().__init__(names)
-        self._known, self._key, self._terms = domain_keys(self.names, self.names), key, Terms(of.caps, None, key.id)
+        self._known, self._key, self._terms = domain_keys(self.sorted, self.sorted), key, Terms(of.caps, None, key.id)
         self._bound = of.totals.per_unit_steps, of.totals.apart
         about = of.totals.sensitivity
         self.change: Sensitivity = Bounds(*of.caps, adjacency=about.adjacency, unit=about.unit).sensitivity(
@@ -126,7 +125,7 @@ class RowCells(Cells):
                 "unit_ids must name units, whose steps are counted, and EACH_ROW names none: give counts of such rows to "
                 "totals of counts"
             )
-        read = Read.of(keys, unit_ids, None, self._known)
+        read = Read.of(keys, unit_ids, None, self._known, domain="names")
         must_be_alike(kept.table, read.ids)
         held = read.held(None, self._key.chooser(), refuse=False)
         numbers, unit_of_row = held.numbers()
@@ -135,8 +134,7 @@ class RowCells(Cells):
         may = np.empty(order.size, bool)
         may[order] = may_count(kept.table, units[:, order], kept.t + 1, *self._bound)
         counts, _ = counted(held._replace(rows=held.rows[may[unit_of_row]]), self._terms)
-        found = bounded(counts, Rows(self._known.names(), self.change, self._terms))
-        return super().frozen(totals, found)._replace(units=units[:, order[may[order]]])
+        return Frozen(totals.clamped(counts, self.number), units[:, order[may[order]]])
 
     def resumed(self, frozen: Frozen, kept: Kept) -> Frozen:
         if not may_count(kept.table, frozen.units, kept.t + 1, *self._bound).all():
