@@ -75,10 +75,13 @@ LIVES = """
     from dpfast.ledger import store
 
     folder, way, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    DAYS, NAMES = np.random.default_rng(36).integers(-50, 50, (int(sys.argv[4]), 5)), ["Lima", "Oslo", "Pune", "Rome", "Ulm"]
+    days, NAMES, rows = int(sys.argv[4]), ["Lima", "Oslo", "Pune", "Rome", "Ulm"], sys.argv[5] == "rows"
+    DAYS = [[each] for each in np.random.default_rng(36).integers(-50, 50, (days, 5))]
     dpfast.KeyFile.create(folder / "key")
     dpfast.Ledger(folder / "budget.db", rho=1, create=True)
     TOTALS = RunningTotals(8, sensitivity=dpfast.Sensitivity(1, 1), rho="1/2")
+    if rows:  # half of the people come again, and are not counted
+        DAYS = [([NAMES[n % 5] for n in range(t, t + 20)], [f"person {n}" for n in range(10 * t, 10 * t + 20)]) for t in range(days)]
     writes, opened = os.write, store._opened
 
     class Planted:
@@ -135,17 +138,19 @@ LIVES = """
         '''What a job does that runs each day: it goes on with what is there, or begins.'''
         ledger, key = dpfast.Ledger(place / "budget.db"), dpfast.KeyFile(place / "key").derive("sign-ups")
         options = {"key": key, "names": NAMES, "state": place / "state"}
+        totals = TOTALS.bounded(max_contributions=1) if rows else TOTALS
         try:
-            running = ledger.running(TOTALS, **options, replay=DAYS[: begin - 1], resume=True)
+            replay = DAYS[: begin - 1] if rows else [day for day, in DAYS[: begin - 1]]
+            running = ledger.running(totals, **options, replay=replay, resume=True)
         except dpfast.ParameterError as error:
             assert "nothing is reserved" in str(error), error
-            running = ledger.running(TOTALS, **options)
+            running = ledger.running(totals, **options)
         for t in range(begin, len(DAYS) + 1):
             try:
                 found = running.step(t, resume=True)
             except dpfast.ParameterError as error:
                 assert "written ahead" in str(error), error
-                found = running.step(t, DAYS[t - 1])
+                found = running.step(t, *DAYS[t - 1])
             say(bytes([t]) + found.values.tobytes())
 
     def child(work):

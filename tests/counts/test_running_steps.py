@@ -544,9 +544,12 @@ def test_the_one_state_that_is_left_is_not_written_over(place, monkeypatch) -> N
 
 
 def test_each_write_flush_rename_and_commit_may_be_the_last() -> None:
-    """A process ends there, a third lose their state, all go on: one value a step, one charge."""
+    """A process ends there, a third lose their state, all go on: one value a step, one charge.
+
+    Of rows, whose table of units is written with all else; tests/deep/kills.py has both.
+    """
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        found, *points = python(LIVES, folder, "exits", 1, 2).strip().split(",")
+        found, *points = python(LIVES, folder, "exits", 1, 2, "rows").strip().split(",")
     assert int(found) > 45
     assert {*points} == {"after a commit", "before a commit", "fsync", "replace", "unlink", "write"}
 

@@ -239,10 +239,11 @@ def running_kills(cheap: bool) -> dict[str, int]:
         ("exits", "planted exits", 3),
         ("kills", "kills", 50),
     ):
-        if way != "exits" or not cheap:  # a fast test has one round of them
-            with tempfile.TemporaryDirectory() as folder:
-                done, *_ = python(LIVES, folder, way, 5 * (way == "kills") if cheap else rounds, 3).split(",")
-            found[what] = int(done)
+        for of in ("counts",) if cheap else ("counts", "rows"):
+            if way != "exits" or not cheap:  # a fast test has one round of them, of rows
+                with tempfile.TemporaryDirectory() as folder:
+                    done, *_ = python(LIVES, folder, way, 5 * (way == "kills") if cheap else rounds, 3, of).split(",")
+                found[f"{what}, {of}"] = int(done)
     return found
 
 
