@@ -24,14 +24,26 @@ class PlainTotals:
     FOUND: ClassVar[frozenset[str]] = frozenset({"found"})
     mechanism = dpfast.DiscreteGaussian(sigma_squared=SCALE**2)
 
+    sensitivity = dpfast.Sensitivity(1, 1)
+
     def __init__(
-        self, rho: Any = "1/2", epsilon: Any = None, ceiling: int = 1000, bound: int = 2**40, found: int = 7
+        self,
+        rho: Any = "1/2",
+        epsilon: Any = None,
+        *,
+        ceiling: int = 1000,
+        bound: int = 2**40,
+        found: int = 7,
+        per_unit_steps: int = 1,
+        apart: int = 1,
     ) -> None:
         self.guarantee = dpfast.Guarantee(epsilon, None if epsilon is None else "1e-6", rho=rho)
         self.ceiling, self.bound, self.found = ceiling, bound, found
+        self.per_unit_steps, self.apart = per_unit_steps, apart
 
     def terms(self) -> dict[str, Any]:
         about = {"rho": str(self.guarantee.rho), "ceiling": self.ceiling, "bound": self.bound, "found": self.found}
+        about |= {"per_unit_steps": self.per_unit_steps, "apart": self.apart}
         return about if self.guarantee.epsilon is None else {**about, "epsilon": str(self.guarantee.epsilon)}
 
     @classmethod
@@ -43,7 +55,7 @@ class PlainTotals:
     def metadata(self) -> dict[str, object]:
         return {"mechanism": "running_totals", **self.terms()}
 
-    clamped = RunningTotals.clamped
+    clamped, bounded = RunningTotals.clamped, RunningTotals.bounded
 
     def begin(self, cells: int) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((1, cells), np.int64), np.zeros((1, cells))
@@ -71,6 +83,7 @@ LIVES = """
     from pathlib import Path
     import numpy as np
     import dpfast
+    import dpfast.counts.running.rows  # once, and not in each child
     from dpfast.counts.running.totals import RunningTotals
     from dpfast.ledger import store
 

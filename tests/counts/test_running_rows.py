@@ -30,24 +30,17 @@ Day = list[tuple[Any, Any]]  # (key, unit) of each row
 
 
 class Quiet(PlainTotals):
-    """Totals whose noise is 0, but for a chance of 2 e^-500: what a step shows is what it counts."""
+    """Totals whose noise is 0, but for a chance of 2 e^-500: a step shows what it counts."""
 
     mechanism = dpfast.DiscreteGaussian(sigma_squared="1/1000")
-    sensitivity = Sensitivity(1, 1)
-
-    def __init__(self, per_unit_steps: int = 2, apart: int = 1, **options: Any) -> None:
-        super().__init__(**options)
-        self.per_unit_steps, self.apart = per_unit_steps, apart
-
-    def terms(self) -> dict[str, Any]:
-        return {**super().terms(), "per_unit_steps": self.per_unit_steps, "apart": self.apart}
 
     def _refuse_less(self, change: Any) -> None:
         """Whatever the caps are: these tests are about what is counted."""
 
 
 def quiet(per_unit_steps: int = 2, apart: int = 1, **caps: int) -> BoundedTotals:
-    return BoundedTotals(Quiet(per_unit_steps, apart), Bounds(**caps or {"max_partitions": 1, "max_per_partition": 1}))
+    totals = Quiet(per_unit_steps=per_unit_steps, apart=apart)
+    return totals.bounded(**caps or {"max_partitions": 1, "max_per_partition": 1})
 
 
 def columns(day: Day) -> tuple[list[Any], list[Any]]:
@@ -130,9 +123,9 @@ def test_one_unit_moves_what_the_totals_assume(over_time: tuple[int, int]) -> No
 def test_what_a_unit_counts_depends_on_its_own_rows_alone(over_time: tuple[int, int]) -> None:
     """Two people together come to what each comes to alone: each pair of lives."""
     totals, one, other = quiet(*over_time, **CAPS[0]), alone(0, over_time), alone(0, over_time, 2)
-    for (i, mine), (j, its) in itertools.product(enumerate(LIVES), enumerate(LIVES[::2])):
+    for (i, mine), (j, its) in itertools.product(enumerate(LIVES), enumerate(LIVES[::4])):
         days = [a + b for a, b in zip(life_of(1, mine), life_of(2, its), strict=True)]
-        assert (counted(days, totals, release_key(36)) == one[i] + other[2 * j]).all()
+        assert (counted(days, totals, release_key(36)) == one[i] + other[4 * j]).all()
 
 
 KINDS: dict[str, Callable[[int], Any]] = {
@@ -184,6 +177,19 @@ def test_ids_are_compared_by_value_and_type() -> None:
         assert counted_in_turn(totals, key, one, another) == [1, 1]
 
 
+def test_texts_are_told_by_two_words(monkeypatch) -> None:
+    """Either one may be equal, as of two in 2^64 it is."""
+    key, totals, words_of = release_key(1), quiet(1), units.words_of
+    for equal in (0, 1):
+        calls = itertools.count()
+        monkeypatch.setattr(
+            units,
+            "words_of",
+            lambda ids, sip, calls=calls, equal=equal: words_of(ids, sip) * (next(calls) % 2 != equal),
+        )
+        assert counted_in_turn(totals, key, ["x"], ["y", "x"], ["z", "y"], ["x", "y", "z"]) == [1, 1, 1, 0]
+
+
 def counted_in_turn(totals: BoundedTotals, key: Any, *ids: Any) -> list[int]:
     """How many rows count in each step, whose units are these."""
     cells = RowCells(NAMES, totals, key)
@@ -206,7 +212,7 @@ def test_ids_of_another_type_are_refused(first: list[Any], second: list[Any]) ->
 
 
 def test_two_ids_of_equal_first_words() -> None:
-    """Of a word that says less, the other one decides, in whatever order they come."""
+    """Where the first words are equal the second decides, whoever is there already."""
     words = np.array([[5, 5, 5, 9], [0, 1, 2**63, 0]], np.uint64)
     for taken in itertools.chain.from_iterable(itertools.combinations(range(4), n) for n in range(5)):
         table = units.after(units.nobody(), words[:, list(taken)], 1)
@@ -287,7 +293,7 @@ def test_each_way_to_take_a_step_bounds_alike(case: str, place) -> None:
 
 
 def test_a_step_that_was_stopped_is_counted_once(place, monkeypatch) -> None:
-    """Stopped before its state was written: resumed, or given again, it bounds as the first time."""
+    """Stopped before its state was written: resumed, or given again, it bounds alike."""
     right, running = place.right(), place.running()
     for t, day in enumerate(DAYS, 1):
         with monkeypatch.context() as patched:
@@ -352,7 +358,7 @@ def test_what_is_refused_costs_nothing(place) -> None:
             place.running(wide, **options)
     assert not Ledger(place.path).history()
     assert not [*place.folder.glob("state*")]
-    place.running(wide)  # of two names, nine is two
+    place.running(wide)  # nine among two names are two
     for caps, error, says in (
         ({}, ParameterError, "max_contributions must be given, or max_partitions with max_per_partition"),
         ({"max_partitions": 0, "max_per_partition": 1}, ParameterError, "max_partitions"),
@@ -393,7 +399,7 @@ def test_counts_and_rows_are_totals_of_their_own(place) -> None:
     """Caps stand in the manifest: what bounds rows goes on bounding them, and as it did."""
     taken(place.running(), DAYS[:1])
     for totals, says in (
-        (Quiet(2, 2), "reserved with another max_partitions, 1, not None"),
+        (Quiet(per_unit_steps=2, apart=2), "reserved with another max_partitions, 1, not None"),
         (
             quiet(2, 2, max_contributions=1),
             "reserved with another max_partitions, 1, not None|another max_contributions",
@@ -408,7 +414,7 @@ def test_counts_and_rows_are_totals_of_their_own(place) -> None:
     assert step.metadata()["max_partitions"] == 1
     assert place.again().manifest.metadata()["terms"]["max_per_partition"] == 1
     counts = Key.generate().derive("counts")
-    place.running(Quiet(2, 2), key=counts, state=None)
+    place.running(Quiet(per_unit_steps=2, apart=2), key=counts, state=None)
     with pytest.raises(KeyReuseError, match="another max_partitions, None, not 1"):
         place.again(key=counts, state=None)
 
@@ -417,7 +423,7 @@ def test_counts_and_rows_are_totals_of_their_own(place) -> None:
 
 
 def test_a_state_that_is_lost_older_or_ahead(place) -> None:
-    """Rows give it again; an older one goes on with the same rows; a ledger that is behind ends it."""
+    """Rows give it again; an older one goes on with the same rows; beside an older ledger it ends."""
     right, running = place.right(), place.running()
     taken(running, DAYS[:2])
     early = {path.name: path.read_bytes() for path in (place.path, place.state)}
@@ -450,7 +456,7 @@ def test_a_table_that_is_damaged_is_refused(place) -> None:
     """A unit less, a unit more, another count: none is believed."""
     taken(place.running(), DAYS[:2])
     right = place.state.read_bytes()
-    entries = 5 * 3 * 8  # of ann, bob, cat, dan and eve
+    entries = 5 * 3 * 8  # ann, bob, cat, dan and eve
     for wrong in (
         right[:-56] + right[-32:],
         right[:-32] + bytes(24) + right[-32:],
@@ -492,8 +498,8 @@ def test_what_was_written_ahead_of_another_history_is_refused(place) -> None:
 # ------------------------------------------------------------------ planted defects
 
 
-def must_count_whom_it_resumes(place: Place) -> None:
-    """Stopped before it was reserved, and resumed: whom it counts has counted."""
+def must_count_who_is_resumed(place: Place) -> None:
+    """Stopped before it was reserved, and resumed: who is counted there has counted."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("dpfast.ledger.store.insert", interrupted)
         running = place.again()
@@ -521,7 +527,7 @@ def must_keep_steps_apart(place: Place) -> None:
 
 
 def must_choose_alike(place: Place) -> None:
-    """Of 50 people with a row in each of 50 cells: another choice comes to the same once in 10^25."""
+    """50 people have a row in each of 50 cells: another choice comes to equal counts once in 10^25."""
     cells, people = np.divmod(np.arange(2500), 50)
     key = Key.generate().derive("choices")
     options = {"names": range(50), "key": key, "state": None}
@@ -531,7 +537,7 @@ def must_choose_alike(place: Place) -> None:
     assert (whole.counts == first).all()
 
 
-def must_seal_whom_it_counts(place: Place) -> None:
+def must_seal_who_is_counted(place: Place) -> None:
     place.again().step(1, ["a"], ["ann"])
     with pytest.raises(OtherInputError):
         place.again().step(1, ["a"], ["bob"])
@@ -546,7 +552,7 @@ may_count, chooser = units.may_count, dpfast.ReleaseKey.chooser
 before, chain = steps.Running._before, stepping.Stepping.chain
 PLANTED: dict[str, tuple[Callable[[Place], None], Callable[[pytest.MonkeyPatch], object]]] = {
     "a table that a resumed step leaves": (
-        must_count_whom_it_resumes,
+        must_count_who_is_resumed,
         lambda patched: patched.setattr(RowCells, "resumed", lambda _, frozen, __: frozen._replace(units=frozen.units[:, :0])),
     ),
     "a cap that is counted twice": (
@@ -566,7 +572,7 @@ PLANTED: dict[str, tuple[Callable[[Place], None], Callable[[pytest.MonkeyPatch],
         lambda patched: patched.setattr(dpfast.ReleaseKey, "chooser", lambda _: chooser(Key.generate().derive("another"))),
     ),
     "a seal of counts alone": (
-        must_seal_whom_it_counts,
+        must_seal_who_is_counted,
         lambda patched: patched.setattr(stepping.Stepping, "chain", lambda self, before, t, counts, _: chain(self, before, t, counts)),
     ),
 }  # fmt: skip

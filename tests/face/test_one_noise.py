@@ -217,6 +217,27 @@ RUNNING = {
 }  # fmt: skip
 
 
+def counted_steps(
+    world: World,
+    *,
+    totals: Any = None,
+    names: Any = NAMES,
+    days: Any = None,
+    state: Any = "state",
+    replay: Any = (),
+    **caps: int,
+) -> Noise:
+    """Two steps of rows, a person a shop and step, who may count twice."""
+    options = {"key": world.key, "names": names, "state": state and world.folder / state, "replay": replay}
+    plain = PlainTotals(epsilon=1, per_unit_steps=2) if totals is None else totals
+    rows = plain.bounded(**(caps or {"max_partitions": 1, "max_per_partition": 1}))
+    running = world.ledger.running(rows, **options, resume=bool(world.ledger.history()))
+    for t, day in enumerate(ROW_DAYS if days is None else days, 1):
+        with suppress(dpfast.ParameterError):  # the first one is released, and the state has gone on
+            noisy = running.step(t, *day)
+    return dict(zip(names, _plus(noisy.values, [2] * N), strict=True))
+
+
 # ------------------------------------------------------------------ counts of rows
 
 
@@ -230,6 +251,32 @@ def counted(world: World, *, mechanism: Any = None, as_array: bool = False, **ch
     law = dpfast.DiscreteLaplace(EPSILON, WIDE) if mechanism is None else mechanism
     noisy = world.release(law, found.counts) if as_array else found.release(law, **world.who_pays())
     return dict(zip(given["domain"], _plus(noisy, found.counts), strict=True))
+
+
+ROW_DAYS = (NAMES, PEOPLE), (NAMES, PEOPLE)
+OTHER_KEYS, OTHER_PEOPLE = [NAMES[1], *NAMES[1:]], ["another", *PEOPLE[1:]]
+RUNNING_ROWS = {
+    "totals": sealed(
+        {"totals": PlainTotals(epsilon=1, per_unit_steps=1)},
+        {"totals": PlainTotals(epsilon=1, per_unit_steps=2, apart=2)},
+        {"totals": PlainTotals(epsilon=2, per_unit_steps=2)},
+    ),
+    "names": sealed({"names": [*NAMES[:-1], "shop x"]}),
+    "order": free({"names": traded(NAMES)}, {"days": (ROW_DAYS[0], (NAMES[::-1], PEOPLE[::-1]))}),
+    "keys": private({"days": (ROW_DAYS[0], (OTHER_KEYS, PEOPLE))}),
+    "unit_ids": private({"days": (ROW_DAYS[0], (NAMES, OTHER_PEOPLE))}),
+    "rows of an earlier step": private(
+        {"state": None, "replay": [(NAMES, OTHER_PEOPLE)]},
+        {"state": "other", "days": ((OTHER_KEYS, PEOPLE), ROW_DAYS[1])},
+    ),
+    "max_partitions": sealed({"max_partitions": 1, "max_contributions": 1}),
+    "max_per_partition": sealed({"max_partitions": 1, "max_per_partition": 2}),
+    "max_contributions": sealed(
+        {"max_contributions": 1}, {"max_contributions": 1, "max_partitions": 1, "max_per_partition": 1}
+    ),
+    "state": free({"state": "another"}, {"state": None}),
+    "replay": free({"state": None, "replay": [ROW_DAYS[0]]}, {"replay": iter([ROW_DAYS[0]])}),
+}
 
 
 WIDE = dpfast.Sensitivity(4, 64)
@@ -791,6 +838,7 @@ DOORS = [
     Door("tree", grown, TREE, (dpfast.tree,)),
     Door("quantiles", medians, QUANTILES, (dpfast.quantiles,)),
     Door("running totals", stepped, RUNNING, (dpfast.Ledger.running,)),
+    Door("running totals of rows", counted_steps, RUNNING_ROWS, (dpfast.Ledger.running, dpfast.RunningTotals.bounded)),
     Door("blocks: digester", blocks, BLOCKS, (dpfast.ReleaseKey.digester, dpfast.ReleaseKey.seal, seal.Sealed.release)),
     Door("jobs.bounded_counts", job, JOB, (jobs.bounded_counts, jobs.release)),
     Door("duckdb.release", lambda world, **changed: lake(world, "duckdb", **changed), LAKE),
@@ -915,6 +963,7 @@ WALKED = {
     "ledger/ledger.py running": "running totals",
     "counts/running/steps.py opened": "running totals",
     "counts/running/steps.py step": "running totals",
+    "counts/running/rows.py step": "running totals of rows",
     "noise/release/steps.py of": "says what is sealed, and gives no noise",
     "noise/mechanisms/mechanism.py metadata": "shows parameters, and gives no noise",
     "noise/mechanisms/mechanism.py release": "array",

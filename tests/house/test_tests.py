@@ -33,7 +33,7 @@ INSIDE = {
     "test_bit_generator", "test_key_on_stack", "test_keys_are_wiped", "test_random_bytes",
     # what fails at one line of the code, and a defect planted there
     "ledgers", "test_atomic_write", "test_failure", "test_ledger_history", "test_ledger_keys", "test_ledger_races", "test_processes", "test_seal_guards",
-    "running", "test_running_steps", "test_seal_tries", "test_self_check", "test_selftest",
+    "running", "test_running_rows", "test_running_steps", "test_seal_tries", "test_self_check", "test_selftest",
     # how the code itself is built: its records, its rooms, its extension
     "test_layers", "test_record",
     # what Python keeps of the system, and copies of dpfast/system.py that are spoilt

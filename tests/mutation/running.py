@@ -7,6 +7,7 @@ from mutation.mutant import Mutant
 
 SEAL, STORE, STEPS = "dpfast/noise/release/steps.py", "dpfast/ledger/store.py", "dpfast/counts/running/steps.py"
 STATE = "dpfast/counts/running/state.py"
+ROWS, UNITS = "dpfast/counts/running/rows.py", "dpfast/counts/running/units.py"
 MUTANTS = [
     Mutant("a chain forgets the steps before", SEAL, '"chain", encode(before, t, *digests))', '"chain", encode(b"", t, *digests))',
            "test_running_steps.py -k 'description or at_each_step'"),
@@ -38,12 +39,12 @@ MUTANTS = [
     Mutant("other totals go on under a label", "dpfast/ledger/ledger.py", "            must_be_alike(about.label, where, unlike)\n", "",
            "test_running_steps.py -k a_label"),
     Mutant("totals beyond their ceiling", STEPS, "        if at > ceiling:", "        if False:", "test_running_steps.py -k which_steps"),
-    Mutant("names may be traded", STEPS, "[self._order]\n", "\n", "test_running_steps.py -k a_process"),
+    Mutant("names may be traded", STEPS, "[self._order])\n", ")\n", "test_running_steps.py -k a_process"),
     Mutant("two cells have one name", STEPS, "        if twice is not None:", "        if False:", "test_running_steps.py -k costs_nothing"),
     Mutant("a state ahead of the ledger", STEPS, "if found[0].t > last or (", "if False or (", "test_running_steps.py -k ahead_of"),
-    Mutant("counts that know of more are taken", STEPS, "        refuse_less(counts, totals)\n", "", "test_running_steps.py -k know_their"),
-    Mutant("a state without its code", STATE, "if len(whole) != size or not hmac.compare_digest(", "if len(whole) != size or hmac.compare_digest(b'', ",
-           "test_running_steps.py -k its_own"),
+    Mutant("counts that know of more are taken", STEPS, "        refuse_less(given, totals)\n", "", "test_running_steps.py -k know_their"),
+    Mutant("a state without its code", STATE, "if not right or not hmac.compare_digest(", "if not right or hmac.compare_digest(b'', ",
+           "test_running_steps.py test_running_rows.py -k 'its_own or damaged'"),
     Mutant("an older state takes the place of a newer one", STATE, "if there is not None and there >= kept.t:", "if False:",
            "test_running_steps.py -k 'older_state or two_processes'"),
     Mutant("another's state is written over", STATE, "        key, t, _, _ = HEADER.unpack_from(begins, len(MARK))\n        self._must_be_ours(self.path, key)\n", "        key, t, _, _ = HEADER.unpack_from(begins, len(MARK))\n",

@@ -52,7 +52,7 @@ class BoundedTotals(Record):
 
 
 class RunningRows:
-    """Running totals of rows that go on. `ledger.running(…)` makes it; each step is a method call."""
+    """Running totals of rows that go on. `ledger.running(…)` makes it; a step is a method call."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -70,9 +70,9 @@ class RunningRows:
         """The noisy totals after step t, of what the bounds leave of all rows so far.
 
         t: from 1, one after the other. keys, unit_ids: the rows of the step alone, columns as of
-            `bounded_histogram`, whose domain are the names: other keys are dropped. Of a unit count
-            the rows that `bounded_histogram(…, key=key)` keeps, if it was counted in fewer than
-            per_unit_steps steps so far, the last of them `apart` or more before. Late rows and
+            `bounded_histogram`, whose domain are the names: other keys are dropped. A unit counts
+            if it was counted in fewer than per_unit_steps steps so far, the last of them `apart` or
+            more before; and with the rows that `bounded_histogram(…, key=key)` keeps. Late rows and
             corrections go into today's step, and use it up. Ids are integers or strings, of one
             kind in all steps.
         resume: instead of rows, what was written ahead of them (with state=).

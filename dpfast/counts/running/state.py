@@ -3,10 +3,10 @@
 
 STATE holds what the next step needs, and STATE.before what the last one needed: so the last step
 can be tried again. STATE.ahead holds the counts of the step that was begun last. Where rows are
-counted, the table of their units lies in the first two, and who is counted in the last. Each is made
-whole, flushed, and takes the place of the older one by a rename, under the ledger's lock. Each file
-has a code under the release key, which binds it to the totals, their names and the step. All are as
-private as the counts.
+counted, the table of their units lies in the first two, and who is counted in the last. Each is
+made whole, flushed, and takes the place of the older one by a rename, under the ledger's lock. Each
+file has a code under the release key, which binds it to the totals, their names and the step. All
+are as private as the counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MARK = b"dpfast running totals 1\n"
 CODE = 32  # bytes of the code at the end
 HEADER = struct.Struct("<16sQ32s32s")  # the id of the release key, the step, its chain and its tag
 NOTHING = bytes(32)
-WORDS = 2  # of a unit
+WORDS = 2  # that a unit is, units.py
 OTHERS = ".before", ".ahead", ".new"  # what the names of further files end in
 
 
@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 
 
 class Frozen(NamedTuple):
-    """What is frozen of a step: its counts; and where rows are counted, the units that they are of."""
+    """What is frozen of a step: its counts; and where rows are counted, the units that count."""
 
     counts: npt.NDArray[np.int64]
     units: Any = None  # uint64 (2, units)

@@ -92,7 +92,7 @@ def _places(table: Words, units: Words) -> tuple[npt.NDArray[np.intp], npt.NDArr
     while True:
         there = known[:, np.minimum(at, many - 1)]
         same = (at < many) & (there[0] == units[0])
-        on = same & (there[1] < units[1])  # of equal first words: an integer and one that is 2^64 less
+        on = same & (there[1] < units[1])  # their first words are equal, as of n and n - 2^64
         if not on.any():
             return at, same & (there[1] == units[1])
         at = at + on
