@@ -400,7 +400,8 @@ class Ledger:
     ) -> Any:
         """Charge running totals, once for all their steps; what is returned takes the steps.
 
-        totals: a RunningTotals. key: a release key, whose label names them for their whole life.
+        totals: a RunningTotals; or of rows, whose units are bounded over time, `totals.bounded(…)`.
+        key: a release key, whose label names them for their whole life.
         names: public, of the cells, a column of integers or strings, each once. They are fixed for
             life. Counts and totals are in the order given here, which may be another the next time:
             cells are matched by name.
@@ -408,7 +409,8 @@ class Ledger:
             alone, and changed by each step; STATE.before and STATE.ahead lie beside it. Without it
             what is needed lives in this process.
         replay: where no state is there, or none is kept: the counts of the steps that were
-            reserved, from step 1 on, as they were frozen. They are drawn again, for nothing.
+            reserved, from step 1 on, as they were frozen; of rows (keys, unit_ids) of each. They
+            are drawn again, for nothing.
         resume: whether these totals are there, and are gone on with.
         Returns: a Running. `step(t, counts)` gives the totals of step t; after a crash
             `step(t, resume=True)` the same, of the counts that were written ahead.

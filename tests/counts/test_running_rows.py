@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import struct
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bounding import Caps, Choice, release_key, within
+from blake3 import blake3
+from bounding import Caps, Choice, release_key, sip, within
 from running import PlainTotals
+from seals import E, H, integers
 
 import dpfast
 from dpfast import Key, KeyFile, Ledger, Sensitivity
@@ -177,17 +180,15 @@ def test_ids_are_compared_by_value_and_type() -> None:
         assert counted_in_turn(totals, key, one, another) == [1, 1]
 
 
-def test_texts_are_told_by_two_words(monkeypatch) -> None:
-    """Either one may be equal, as of two in 2^64 it is."""
-    key, totals, words_of = release_key(1), quiet(1), units.words_of
-    for equal in (0, 1):
-        calls = itertools.count()
-        monkeypatch.setattr(
-            units,
-            "words_of",
-            lambda ids, sip, calls=calls, equal=equal: words_of(ids, sip) * (next(calls) % 2 != equal),
-        )
-        assert counted_in_turn(totals, key, ["x"], ["y", "x"], ["z", "y"], ["x", "y", "z"]) == [1, 1, 1, 0]
+@pytest.mark.parametrize("equal", [0, 1])
+def test_texts_are_told_by_two_words(equal: int, monkeypatch) -> None:
+    """Either one may be equal, as that of two in 2^64 is."""
+    hashes_of = units.hashes_of
+    monkeypatch.setattr(
+        units, "hashes_of", lambda ids, *sips: [words * (i != equal) for i, words in enumerate(hashes_of(ids, *sips))]
+    )
+    found = counted_in_turn(quiet(1), release_key(1), ["x"], ["y", "x"], ["z", "y"], ["x", "y", "z"])
+    assert found == [1, 1, 1, 0]
 
 
 def counted_in_turn(totals: BoundedTotals, key: Any, *ids: Any) -> list[int]:
@@ -243,7 +244,8 @@ class Place:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         self.folder, self.path, self.state = folder, folder / "budget.db", folder / "state"
-        self.key = KeyFile.create(folder / "key").derive("visits")
+        self.master = KeyFile.create(folder / "key")
+        self.key = self.master.derive("visits")
         Ledger(self.path, rho=2, create=True)
 
     def running(self, totals: Any = None, **options: Any) -> Any:
@@ -419,11 +421,39 @@ def test_counts_and_rows_are_totals_of_their_own(place) -> None:
         place.again(key=counts, state=None)
 
 
+@pytest.mark.parametrize("ids", [["ann", "bob", "é"], [7, -1, 300]])
+def test_who_is_counted_is_sealed_as_described(ids: list[Any], place) -> None:
+    """docs/behind/running.md once more: the words of units, and a chain that has them."""
+    running = place.running(quiet(1))
+    running.step(1, ["a", "b", "a"], ids)
+    kept = running._running._kept[0]
+    key = H(bytes(place.master._held), b"release key", b"visits")
+    sips = H(key, b"units of steps")
+    words = [
+        (
+            sip(*struct.unpack("<2Q", sips[:16]), name.encode()),
+            sip(*struct.unpack("<2Q", sips[16:]), name.encode()) | 2**63,
+        )
+        if isinstance(name, str)
+        else (name % 2**64, int(name < 0))
+        for name in ids
+    ]
+    assert kept.table.T.tolist() == [[*each, 2**32 + 1] for each in sorted(words)]
+    secret, column = (
+        H(key, b"block digest"),
+        b"".join(struct.pack("<3Q", *each) for each in zip(*sorted(words), strict=True)),
+    )
+    counts = blake3(E("counts", 0) + E(*integers([2, 1])), key=secret).digest()
+    counted = blake3(E("units", 0) + E(column), key=secret).digest()
+    first = H(key, b"chain", E(running._running._seal.manifest.encoded()))
+    assert kept.chain == H(key, b"chain", E(first, 1, counts, counted))
+
+
 # ------------------------------------------------------------------ restored, lost, damaged
 
 
 def test_a_state_that_is_lost_older_or_ahead(place) -> None:
-    """Rows give it again; an older one goes on with the same rows; beside an older ledger it ends."""
+    """Rows give it again; an older one goes on with equal rows; beside an older ledger it ends."""
     right, running = place.right(), place.running()
     taken(running, DAYS[:2])
     early = {path.name: path.read_bytes() for path in (place.path, place.state)}

@@ -67,7 +67,13 @@ def words_of(names: Column, sip: tuple[int, int]) -> Words:
     """
     if names.texts is None:
         return names.codes.astype(np.uint64)
-    return _native.hash_texts(sip, *names.utf8())
+    return hashes_of(names, sip)[0]
+
+
+def hashes_of(names: Column, *sips: tuple[int, int]) -> list[Words]:
+    """Keyed hashes of the texts of a column."""
+    texts = names.utf8()
+    return [_native.hash_texts(sip, *texts) for sip in sips]
 
 
 def key_columns(keys: Any, name: str = KEYS) -> tuple[list[Column], bool]:

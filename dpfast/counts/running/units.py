@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpfast.counts.records.places import words_of
+from dpfast.counts.records.places import hashes_of
 from dpfast.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def nobody() -> Words:
 def units_of(held: Held, numbers: Words, ids: Column, sips: tuple[tuple[int, int], ...]) -> Words:
     """The words of units, by their numbers there. sips: keys of two functions, for texts."""
     if ids.texts is not None:
-        first, second = (words_of(ids, sip)[numbers] for sip in sips)
+        first, second = (words[numbers] for words in hashes_of(ids, *sips))
         return np.stack([first, second | TEXT])
     first = held.units.words[numbers] if held.units.words.size else np.uint64(held.units.base) + numbers
     negative = (first.view(np.int64) < 0) & (ids.codes.dtype.kind == "i")
