@@ -16,9 +16,9 @@ from dpfast.counts.running.state import Kept, StateFile
 from dpfast.errors import DTypeError, FileError, KeyReuseError, LedgerError, ParameterError
 from dpfast.noise.release.columns import column
 from dpfast.noise.release.counts import refuse_less
-from dpfast.noise.release.key import release_key
-from dpfast.noise.release.seal import another
-from dpfast.noise.release.steps import STEPS, Stepping
+from dpfast.noise.release.key import release_key, sealing
+from dpfast.noise.release.seal import another, note_here
+from dpfast.noise.release.steps import STEPS, Here, Stepping
 from dpfast.privacy.parameters import flag, shown, whole
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class Running:
         def reserve(tag: bytes) -> None:
             tags.append(tag)
             self._steps.reserve(t, tag, kept.tag, lambda: None if file is None else file.write_ahead(t, counts))
+            self._seal.noted(t, tag)
 
         noisy = self._seal.noised(self.totals.mechanism, t, chain, encoded, reserve)
         values, decoder = self.totals.decode(kept.decoder, noisy)
@@ -242,7 +243,20 @@ def opened(
         raise ParameterError("replay must be left out where totals are created, for no step of theirs is reserved")
     if file is not None and not resume and file.is_there():
         raise FileError(f"{file.path} is there: resume=True goes on with its totals, and new totals have another state")
-    return running._begin(ledger._run(totals, seal, resume=resume), file, days)  # noqa: SLF001
+    steps = ledger._run(totals, seal, resume=resume)  # noqa: SLF001
+    note_here(seal.seal(totals.mechanism))
+    return running._begin(steps, file, days)  # noqa: SLF001
+
+
+def without_ledger(totals: Any, counts: npt.NDArray[Any], key: Any, names: Any, *, resume: bool) -> npt.NDArray[np.float64]:
+    """The values of all steps, (steps, cells), where nobody pays: as `running_totals` under a key."""
+    held, cells = release_key(key), Cells(names)
+    if cells.number != counts.shape[1]:
+        raise ParameterError(f"names must be one for each of {counts.shape[1]:,} cells, got {cells.number:,}")
+    sealing(held, counts)  # which refuses counts of rows that a later try would choose anew
+    seal = Stepping.of(held, totals, cells.sorted)
+    running = Running(totals, seal, cells)._begin(Here(seal, totals.mechanism, resume=resume), None, ())  # noqa: SLF001
+    return np.array([running.step(t, day).values for t, day in enumerate(counts, 1)])
 
 
 def _each(replay: Any) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpfast.errors import OtherInputError
 from dpfast.noise.release import seal as seals
 from dpfast.noise.release.blocks import BLOCK, Blocks
 from dpfast.noise.release.names import words_of
-from dpfast.noise.release.secret import Labelled, encode, keyed
+from dpfast.noise.release.secret import Labelled, encode, keyed, warn_insecure
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -65,6 +66,15 @@ class Stepping:
         """Where a block's stream key is taken from. digest: that of the copy which gets noise."""
         return encode(t, chain, block, digest)
 
+    def seal(self, mechanism: Any) -> seals.Seal:
+        """What the record of this process has of the label: no step of it yet."""
+        return seals.Seal(self.key, {"": mechanism}, self.manifest, {})
+
+    def noted(self, t: int, tag: bytes) -> bytes:
+        """The tag of step t that this process took first under the key: this one, if it took none."""
+        known = seals.noted(f"{self.key.id} {t}", self.manifest, tag)
+        return tag if known is None else known[1]
+
     def mac(self) -> blake3:
         """What makes the code of a file of state, once it was fed with all that it holds."""
         return blake3(key=self.key._keyed("running state", self._encoded), max_threads=1)  # noqa: SLF001
@@ -103,3 +113,32 @@ class _Step(seals.Task):
             return keyed(secret, "stream key", mine.point(t, chain, j, digest))
 
         blocks.draw(key_of, lambda j, fields: mine.digest("", j, fields))
+
+
+# ------------------------------------------------------------------ the record of this process
+
+class Here:
+    """What a ledger does for steps, where nobody pays: a record of this process compares them."""
+
+    def __init__(self, seal: Stepping, mechanism: Any, *, resume: bool) -> None:
+        """Raises: KeyReuseError (reserved here without resume=True, or for another release)."""
+        self._seal = seal
+        seals.reserve_here(seal.seal(mechanism), resume=resume)
+        if not seal.key.secure:
+            warn_insecure("a release")
+
+    def last(self) -> tuple[int, bytes]:
+        return 0, self._seal.tag_0
+
+    def reserve(self, t: int, tag: bytes, before: bytes, ahead: Callable[[], object]) -> None:
+        """Raises: OtherInputError (this process took step t of another input). Fixed keys are exempt."""
+        label, secure = self._seal.key.label, self._seal.key.secure
+        if secure and not hmac.compare_digest(self._seal.noted(t, tag), tag):
+            raise OtherInputError(
+                f"{label!r}: the input is not the one of which step {t} was taken in this process, or an earlier step is "
+                f"another: other counts are another release under {seals.another(label)}. That it is another, or is not, is "
+                "for its holder alone, and never published"
+            )
+
+    def locked(self) -> AbstractContextManager[None]:
+        return nullcontext()
