@@ -55,7 +55,7 @@ class PlainTotals:
         values = noisy.astype(np.float64)
         return values, values.reshape(decoder.shape)
 
-    def interval(self, t: int, level: float = 0.95) -> float:
+    def interval(self, t: int, level: float = 0.95, last: int | None = None) -> float:
         return float(self.mechanism.interval(level))
 
     def _running(self, ledger: Any, **options: Any) -> Any:

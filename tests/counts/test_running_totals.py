@@ -113,6 +113,18 @@ def test_nothing_overflows_at_the_bound_itself(steps: int, sign: int) -> None:
         buffers.must_fit(totals.code, totals.ceiling, abs(x) + 1)
 
 
+def test_as_many_buffers_as_sums_have_room_for() -> None:
+    """Weights of 1 at the most, 64 of them; one more is refused."""
+    found = Coefficients(((1, 1),) * 64, ((1, 6),) * 64)
+    code = Code(found, 0, 30)
+    x = np.full((40, 1), -(2**17))
+    plain = Plain(code)
+    assert encode_all(code, x)[:, 0].tolist() == [plain.step([-(2**17)])[0] for _ in x]
+    buffers.must_fit(code, 40, 1)
+    with pytest.raises(ParameterError, match="at most 64 buffers, got 65"):
+        buffers.must_fit(Code(Coefficients(((1, 13),) * 65, ((1, 13),) * 65), 0, 30), 40, 1)
+
+
 def test_cells_beyond_a_run_are_encoded_alike() -> None:
     totals, n = made(365), buffers.RUN
     x = np.tile(np.arange(7), n // 3)[: 2 * n + 3]

@@ -30,24 +30,61 @@ if TYPE_CHECKING:
 
 
 class RunningStep:
-    """The noisy totals of one step.
+    """The noisy totals of one step, or of a window of the last ones. What they tell spends nothing.
 
     t: its number. values: float64, in the order of the names. names: as they were given.
     """
 
-    def __init__(self, totals: Any, t: int, values: npt.NDArray[np.float64], names: Any) -> None:
-        self._totals, self.t, self.values, self.names = totals, t, values, names
+    def __init__(
+        self, totals: Any, t: int, values: npt.NDArray[np.float64], names: Any, last: int | None = None
+    ) -> None:
+        self._totals, self.t, self.values, self.names, self._last = totals, t, values, names, last
 
     def interval(self, level: Any = 0.95) -> Any:
-        """The half-width within which a total's noise stays with this probability."""
-        return self._totals.interval(self.t, level)
+        """The half-width within which a value's noise stays with this probability."""
+        return self._totals.interval(self.t, level, self._last)
+
+    def last(self, steps: int, before: Any = None) -> RunningStep:
+        """The sums of the last steps, with an interval of their own: a window over time.
+
+        before: the totals after the step before the window, as they were published: its
+            RunningStep, or its values in the order of these names. No state keeps them. A window
+            that begins with the first step has none.
+        A window is a difference of two totals, which share most of their noise, so its interval is
+        less than theirs together. Windows of fewer than about 8 steps have more noise than counts
+        with noise of their own would have. Raises: DTypeError, ParameterError.
+        """
+        seen = whole("steps", steps, 1)
+        if self._last is not None:
+            raise ParameterError("last is of totals, and this is a window: ask the totals themselves")
+        if (seen < self.t) is (before is None):
+            must = "given" if before is None else "left out"
+            raise ParameterError(f"before must be {must} for the last {seen:,} of {self.t:,} steps: the totals before them")
+        earlier = 0.0 if before is None else self._published(self.t - seen, before)
+        return RunningStep(self._totals, self.t, self.values - earlier, self.names, min(seen, self.t))
+
+    def _published(self, t: int, before: Any) -> npt.NDArray[np.float64]:
+        """Raises: DTypeError, ParameterError."""
+        if isinstance(before, RunningStep):
+            of = before._totals.terms(), before.names, before.t, before._last
+            if of != (self._totals.terms(), self.names, t, None):
+                raise ParameterError(f"before must be step {t:,} of the same totals, with its names in this order, got {before!r}")
+            return before.values
+        found = np.asarray(before)
+        if found.dtype.kind not in "iuf":
+            raise DTypeError(f"before must be a RunningStep or its values, not {found.dtype}")
+        if found.shape != self.values.shape:
+            raise ParameterError(f"before must be one for each of {self.values.size:,} names, got shape {found.shape}")
+        return found.astype(np.float64)
 
     def metadata(self) -> dict[str, object]:
         """What a reader is told: JSON-able."""
-        return {**self._totals.metadata(), "step": self.t}
+        window = {} if self._last is None else {"last": self._last}
+        return {**self._totals.metadata(), "step": self.t, **window}
 
     def __repr__(self) -> str:
-        return f"<RunningStep {self.t}: {self.values.size} totals>"
+        window = "" if self._last is None else f", windows of {self._last}"
+        return f"<RunningStep {self.t}: {self.values.size} totals{window}>"
 
 
 class Running:
