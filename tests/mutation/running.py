@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 SEAL, STORE, STEPS = "dpfast/noise/release/steps.py", "dpfast/ledger/store.py", "dpfast/counts/running/steps.py"
-STATE = "dpfast/counts/running/state.py"
+STATE, TOTALS = "dpfast/counts/running/state.py", "dpfast/counts/running/noisy_totals.py"
 MUTANTS = [
     Mutant("a chain forgets the steps before", SEAL, '"chain", encode(before, t, *digests))', '"chain", encode(b"", t, *digests))',
            "test_running_steps.py -k 'description or at_each_step'"),
@@ -55,4 +55,17 @@ MUTANTS = [
            "test_running_steps.py -k cannot_pay"),
     Mutant("a state that others may read", "dpfast/paths.py", "os.O_CREAT | os.O_EXCL | os.O_WRONLY, follow=False)",
            "os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644, follow=False)", "test_running_steps.py -k 'a_process or anew'"),
+    Mutant("other counts at once are drawn for nothing", SEAL, "if secure and not hmac.compare_digest(self._seal.noted(t, tag), tag):", "if False:",
+           "test_running_steps.py -k 'another_release or known_to'"),
+    Mutant("the process forgets what a ledger's steps were", STEPS, "            self._seal.noted(t, tag)\n", "", "test_running_steps.py -k known_to"),
+    Mutant("the process forgets that a ledger has paid", STEPS, "    note_here(seal.seal(totals.mechanism))\n", "", "test_running_steps.py -k known_to"),
+    Mutant("all steps at once of rows that are chosen anew", STEPS, "    sealing(held, counts)  #", "    #", "test_running_steps.py -k refuse_reserves"),
+    Mutant("names of other cells", STEPS, "    if cells.number != counts.shape[1]:", "    if False:", "test_running_steps.py -k refuse_reserves"),
+    Mutant("all steps at once without names", TOTALS, "    if key is not None and names is None:", "    if False:", "test_running_steps.py -k refuse_reserves"),
+    Mutant("a window from another step", STEPS, "(self._manifest, self.names, t, None):", "(self._manifest, self.names, before.t, None):",
+           "test_running_steps.py -k windows"),
+    Mutant("a window of names in another order", STEPS, "before.names, before.t, before._last) != (self._manifest, self.names,", "(), before.t, before._last) != (self._manifest, (),",
+           "test_running_steps.py -k windows"),
+    Mutant("a window with the interval of a total", STEPS, "self._totals.interval(self.t, level, self._last)", "self._totals.interval(self.t, level)",
+           "test_running_steps.py -k windows"),
 ]  # fmt: skip

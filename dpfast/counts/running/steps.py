@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpfast.ledger import Ledger
+    from dpfast.noise.release.seal import Manifest
 
 
 class RunningStep:
@@ -36,9 +37,15 @@ class RunningStep:
     """
 
     def __init__(
-        self, totals: Any, t: int, values: npt.NDArray[np.float64], names: Any, last: int | None = None
+        self,
+        of: tuple[Any, Manifest],
+        t: int,
+        values: npt.NDArray[np.float64],
+        names: Any,
+        last: int | None = None,
     ) -> None:
-        self._totals, self.t, self.values, self.names, self._last = totals, t, values, names, last
+        """of: the totals, and their manifest."""
+        (self._totals, self._manifest), self.t, self.values, self.names, self._last = of, t, values, names, last
 
     def interval(self, level: Any = 0.95) -> Any:
         """The half-width within which a value's noise stays with this probability."""
@@ -61,13 +68,13 @@ class RunningStep:
             must = "given" if before is None else "left out"
             raise ParameterError(f"before must be {must} for the last {seen:,} of {self.t:,} steps: the totals before them")
         earlier = 0.0 if before is None else self._published(self.t - seen, before)
-        return RunningStep(self._totals, self.t, self.values - earlier, self.names, min(seen, self.t))
+        of = self._totals, self._manifest
+        return RunningStep(of, self.t, self.values - earlier, self.names, min(seen, self.t))
 
     def _published(self, t: int, before: Any) -> npt.NDArray[np.float64]:
         """Raises: DTypeError, ParameterError."""
         if isinstance(before, RunningStep):
-            of = before._totals.terms(), before.names, before.t, before._last
-            if of != (self._totals.terms(), self.names, t, None):
+            if (before._manifest, before.names, before.t, before._last) != (self._manifest, self.names, t, None):
                 raise ParameterError(f"before must be step {t:,} of the same totals, with its names in this order, got {before!r}")
             return before.values
         found = np.asarray(before)
@@ -146,7 +153,8 @@ class Running:
                 file.replace(after)
         if t > self._kept[0].t:
             self._kept = [after, kept]
-        return RunningStep(self.totals, t, self._cells.as_given(values), self._cells.names)
+        of = self.totals, self._seal.manifest
+        return RunningStep(of, t, self._cells.as_given(values), self._cells.names)
 
     def _begin(self, steps: Any, file: StateFile | None, replay: Iterable[Any]) -> Running:
         """Go on where the state is; or where none is, draw the steps of a replay again.

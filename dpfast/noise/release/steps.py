@@ -135,9 +135,9 @@ class Here:
         label, secure = self._seal.key.label, self._seal.key.secure
         if secure and not hmac.compare_digest(self._seal.noted(t, tag), tag):
             raise OtherInputError(
-                f"{label!r}: the input is not the one of which step {t} was taken in this process, or an earlier step is "
-                f"another: other counts are another release under {seals.another(label)}. That it is another, or is not, is "
-                "for its holder alone, and never published"
+                f"{label!r}: the input is not the one with which step {t} was reserved in this process, or an earlier step is "
+                f"another: other counts are a new release under {seals.another(label)}. That it is another, or is not, is for "
+                "its holder alone, and never published"
             )
 
     def locked(self) -> AbstractContextManager[None]:
