@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import reference
 import tiers
 from blake3 import blake3
 from fresh import python
 from ledgers import MEMORY, command
 from places import ROOT
-from running import LIVES, SCALE, PlainTotals
-from seals import E, H, integers, texts
+from reference import E, H, integers, texts
+from running import GOLDEN, LIVES, SCALE, PlainTotals
 
 import dpfast
 from dpfast import DTypeError, Key, KeyFile, KeyReuseError, Ledger, LedgerError, OtherInputError, ParameterError
@@ -211,7 +212,9 @@ def test_all_steps_at_once_have_the_bytes_of_sealed_steps(place) -> None:
     whole, key = np.array(values(place.running(ONCE))), place.key.derive("sign-ups")
     turned = {"key": key, "names": NAMES[::-1], "resume": True}
     for steps in (4, 1, 3):
-        assert (dpfast.running_totals(ONCE, DAYS[:steps], key=key, names=NAMES, resume=True).values == whole[:steps]).all()
+        assert (
+            dpfast.running_totals(ONCE, DAYS[:steps], key=key, names=NAMES, resume=True).values == whole[:steps]
+        ).all()
         found = dpfast.running_totals(ONCE, DAYS[:steps, ::-1], **turned)
         assert (found.values[:, ::-1] == whole[:steps]).all()
     assert found.interval(0.9).tolist() == [ONCE.interval(t, 0.9) for t in (1, 2, 3)]
@@ -220,6 +223,38 @@ def test_all_steps_at_once_have_the_bytes_of_sealed_steps(place) -> None:
     assert (dpfast.running_totals(ONCE, wide, key=key, names=NAMES).values == whole).all()
     assert len(place.ledger.history()) == 1
     assert place.ledger.spent.rho == 0.5
+
+
+SECRET = bytes(range(100, 132))
+GOLDEN_TOTALS = [
+    [0.5671329498291016, 3.372743606567383, -0.17415618896484375],
+    [41.7542962856578, -2.1727019596355603, 4.8378293425666925],
+    [46.2700876168737, 5.753963698316257, 907.624284918587],
+    [56.98315710493952, 15.287750346385522, 921.0534365659385],
+]
+
+
+def test_golden_totals_are_those_of_the_reference(place) -> None:
+    """Encoder, chain, keys, noise and decoder written again: the same bytes, whoever takes the steps."""
+    totals, key = RunningTotals.of_terms(GOLDEN), Key.from_bytes(SECRET).derive("sign-ups")
+    again = reference.RunningTotals(SECRET, "sign-ups", GOLDEN, NAMES)
+    steps = [again.step(day) for day in DAYS.tolist()]
+    assert [[step[at] for at in range(3)] for step in steps] == GOLDEN_TOTALS
+    running = place.ledger.running(totals, key=key, names=NAMES)
+    assert values(running) == GOLDEN_TOTALS
+    assert dpfast.running_totals(totals, DAYS, key=key, names=NAMES, resume=True).values.tolist() == GOLDEN_TOTALS
+
+
+def test_the_reference_has_a_second_block() -> None:
+    """A cell of a pair's cosine and one of a sine, at both ends of each block; noise by 64-bit words."""
+    cells, once = 2**16 + 70, dpfast.Sensitivity(1, 1)
+    totals = RunningTotals(2, sensitivity=once, rho="1e-9")
+    assert totals.sigma_squared > 2**40
+    days, names = np.random.default_rng(36).integers(-9, 9, (2, cells)), [f"{at:06}" for at in range(cells)]
+    again, looked = reference.RunningTotals(SECRET, "wide", totals.terms(), names), [0, 64, 2**16 - 1, 2**16, cells - 1]
+    found = dpfast.running_totals(totals, days, key=Key.from_bytes(SECRET).derive("wide"), names=names)
+    for values_of, day in zip(found.values, days.tolist(), strict=True):
+        assert again.step(day, looked) == {at: values_of[at] for at in looked}
 
 
 def test_all_steps_at_once_of_several_blocks(place) -> None:
@@ -243,7 +278,10 @@ def test_other_counts_at_once_are_another_release() -> None:
     with pytest.raises(OtherInputError, match="with which step 2 was reserved in this process, or an earlier"):
         dpfast.running_totals(ONCE, other, **given, resume=True)
     for changed, says in (
-        ({"totals": RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.4")}, "other parameters of discrete_gaus"),
+        (
+            {"totals": RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.4")},
+            "other parameters of discrete_gaus",
+        ),
         ({"totals": RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5", bound=9)}, "another bound"),
         ({"names": range(1, 301)}, "another public domain"),
     ):
@@ -265,7 +303,7 @@ def test_a_ledger_s_steps_are_known_to_the_process(place) -> None:
     with pytest.raises(KeyReuseError, match="in this process"):
         dpfast.running_totals(ONCE, DAYS, key=key, names=NAMES)
     with pytest.raises(OtherInputError, match="step 3"):
-        dpfast.running_totals(ONCE, DAYS + [[0], [0], [1], [0]], key=key, names=NAMES, resume=True)
+        dpfast.running_totals(ONCE, DAYS + np.eye(4, 3, -2, int), key=key, names=NAMES, resume=True)
 
 
 def test_what_all_steps_at_once_refuse_reserves_nothing() -> None:
@@ -327,7 +365,12 @@ def test_windows_of_other_steps_are_refused(place) -> None:
     for steps, before, error, says in (
         (3, None, ParameterError, "before must be given for the last 3 of 4 steps"),
         (4, found[0], ParameterError, "before must be left out for the last 4 of 4 steps"),
-        (2, found[0], ParameterError, "before must be step 2 of the same totals, with its names in this order, got <RunningStep 1"),
+        (
+            2,
+            found[0],
+            ParameterError,
+            "before must be step 2 of the same totals, with its names in this order, got <RunningStep 1",
+        ),
         (3, other, ParameterError, "before must be step 1 of the same totals"),
         (1, found[2].last(1, found[1]), ParameterError, "before must be step 3 .* windows of 1>"),
         (3, [1.0, 2.0], ParameterError, r"before must be one for each of 3 names, got shape \(2,\)"),

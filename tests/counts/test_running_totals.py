@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import GOLDEN
 from scipy import stats
 
 import dpfast
@@ -617,11 +618,4 @@ def test_the_noise_of_a_step_promises_nothing_alone() -> None:
         made(365).mechanism.guarantee  # noqa: B018
 
 
-# As a manifest of this version keeps them.
-GOLDEN: dict[str, int | str] = {
-    "steps": 365, "ceiling": 23360, "per_unit_steps": 1, "apart": 1, "bound": 274877906944,
-    "decays": "3026/2^13 3255/2^16 3159/2^20 3598/2^23", "weights": "2161/2^13 2490/2^14 2527/2^15 2670/2^22",
-    "bits": 19, "guard": 13, "sigma_squared": "861253248387/1", "rho": "1/2", "moved_l2_squared": "1", "moved_cells": 1,
-    "adjacency": "add-remove", "unit": "person", "l0": 1, "linf": "1", "l1": "1", "signed": 0,
-}  # fmt: skip
 GOLDEN_DIGEST = "c4a66c3227cb301db33f8f6a43bff407f2be76ca59b1816dde83bfc4812e3c4e"

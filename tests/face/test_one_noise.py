@@ -224,8 +224,8 @@ def at_once(world: World, *, totals: Any = None, names: Any = NAMES, days: Any =
         for t in (1, 2):
             running.step(t, FIVES)
     totals = GROWING if totals is None else totals
-    noisy = dpfast.running_totals(totals, days, key=world.key, names=names, resume=True)
-    return dict(zip(names, (noisy.values[1] - np.sum(days[:2], axis=0)).tolist(), strict=True))
+    noisy = dpfast.running_totals(totals, days, key=world.key, names=names, resume=True).values  # noqa: PD011  no frame
+    return dict(zip(names, (noisy[1] - np.sum(days[:2], axis=0)).tolist(), strict=True))
 
 
 def growing(**changed: Any) -> dpfast.RunningTotals:

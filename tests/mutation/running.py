@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant("all steps at once without names", TOTALS, "    if key is not None and names is None:", "    if False:", "test_running_steps.py -k refuse_reserves"),
     Mutant("a window from another step", STEPS, "(self._manifest, self.names, t, None):", "(self._manifest, self.names, before.t, None):",
            "test_running_steps.py -k windows"),
-    Mutant("a window of names in another order", STEPS, "before.names, before.t, before._last) != (self._manifest, self.names,", "(), before.t, before._last) != (self._manifest, (),",
+    Mutant("a window of names in another order", STEPS, "if before._of != (self._manifest, self.names, t, None):", "if before._of[2:] != (t, None):",
            "test_running_steps.py -k windows"),
     Mutant("a window with the interval of a total", STEPS, "self._totals.interval(self.t, level, self._last)", "self._totals.interval(self.t, level)",
            "test_running_steps.py -k windows"),

@@ -146,7 +146,9 @@ def running_totals(
         raise ParameterError(f"counts must be of at most {totals.ceiling:,} steps, the ceiling, got {len(array):,}")
     refuse_less(counts, totals)
     if key is not None and names is None:
-        raise ParameterError("names must be given under a key: they are sealed with the counts, and matched in any order")
+        raise ParameterError(
+            "names must be given under a key: they are sealed with the counts, and matched in any order"
+        )
     if key is not None:
         found = without_ledger(totals, array, key, names, resume=flag("resume", resume))
         return NoisyTotals(totals, found)

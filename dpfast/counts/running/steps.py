@@ -47,6 +47,10 @@ class RunningStep:
         """of: the totals, and their manifest."""
         (self._totals, self._manifest), self.t, self.values, self.names, self._last = of, t, values, names, last
 
+    @property
+    def _of(self) -> tuple[Any, ...]:
+        return self._manifest, self.names, self.t, self._last
+
     def interval(self, level: Any = 0.95) -> Any:
         """The half-width within which a value's noise stays with this probability."""
         return self._totals.interval(self.t, level, self._last)
@@ -66,7 +70,9 @@ class RunningStep:
             raise ParameterError("last is of totals, and this is a window: ask the totals themselves")
         if (seen < self.t) is (before is None):
             must = "given" if before is None else "left out"
-            raise ParameterError(f"before must be {must} for the last {seen:,} of {self.t:,} steps: the totals before them")
+            raise ParameterError(
+                f"before must be {must} for the last {seen:,} of {self.t:,} steps: the totals before them"
+            )
         earlier = 0.0 if before is None else self._published(self.t - seen, before)
         of = self._totals, self._manifest
         return RunningStep(of, self.t, self.values - earlier, self.names, min(seen, self.t))
@@ -74,8 +80,10 @@ class RunningStep:
     def _published(self, t: int, before: Any) -> npt.NDArray[np.float64]:
         """Raises: DTypeError, ParameterError."""
         if isinstance(before, RunningStep):
-            if (before._manifest, before.names, before.t, before._last) != (self._manifest, self.names, t, None):
-                raise ParameterError(f"before must be step {t:,} of the same totals, with its names in this order, got {before!r}")
+            if before._of != (self._manifest, self.names, t, None):  # noqa: SLF001  another of its kind
+                raise ParameterError(
+                    f"before must be step {t:,} of the same totals, with its names in this order, got {before!r}"
+                )
             return before.values
         found = np.asarray(before)
         if found.dtype.kind not in "iuf":
@@ -293,7 +301,9 @@ def opened(
     return running._begin(steps, file, days)  # noqa: SLF001
 
 
-def without_ledger(totals: Any, counts: npt.NDArray[Any], key: Any, names: Any, *, resume: bool) -> npt.NDArray[np.float64]:
+def without_ledger(
+    totals: Any, counts: npt.NDArray[Any], key: Any, names: Any, *, resume: bool
+) -> npt.NDArray[np.float64]:
     """The values of all steps, (steps, cells), where nobody pays: as `running_totals` under a key."""
     held, cells = release_key(key), Cells(names)
     if cells.number != counts.shape[1]:

@@ -117,6 +117,7 @@ class _Step(seals.Task):
 
 # ------------------------------------------------------------------ the record of this process
 
+
 class Here:
     """What a ledger does for steps, where nobody pays: a record of this process compares them."""
 
@@ -130,7 +131,7 @@ class Here:
     def last(self) -> tuple[int, bytes]:
         return 0, self._seal.tag_0
 
-    def reserve(self, t: int, tag: bytes, before: bytes, ahead: Callable[[], object]) -> None:
+    def reserve(self, t: int, tag: bytes, *_: object) -> None:
         """Raises: OtherInputError (this process took step t of another input). Fixed keys are exempt."""
         label, secure = self._seal.key.label, self._seal.key.secure
         if secure and not hmac.compare_digest(self._seal.noted(t, tag), tag):
