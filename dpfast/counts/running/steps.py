@@ -8,6 +8,7 @@ same counts gives the same bytes; with other counts it is refused, never noised 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,8 +158,7 @@ class Running:
         values, decoder = self.totals.decode(kept.decoder, noisy)
         after = Kept(t, chain, tags[0], encoder, decoder)
         if file is not None and keep:
-            with self._steps.locked():
-                file.replace(after)
+            self._steps.locked(partial(file.replace, after))
         if t > self._kept[0].t:
             self._kept = [after, kept]
         of = self.totals, self._seal.manifest
@@ -174,8 +174,7 @@ class Running:
             return self
         last, _ = steps.last()
         if file is not None and last == 0:
-            with steps.locked():
-                file.claim()
+            steps.locked(file.claim)
         for t, counts in enumerate(replay, 1):
             if t > last:
                 raise ParameterError(f"replay must be the counts of the {last:,} steps that are reserved, got more")
@@ -203,8 +202,7 @@ class Running:
         """What the file has, if it agrees with the ledger. Raises: LedgerError, FileError."""
         if self._file is None:
             return []
-        with self._steps.locked():
-            found = self._file.read()
+        found: list[Kept] = self._steps.locked(self._file.read)
         if not found:
             return []
         if found[-1].t == 1:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from blake3 import blake3
@@ -24,6 +23,8 @@ from dpfast.noise.release.secret import Labelled, encode, keyed, warn_insecure
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+Found = TypeVar("Found")
 
 STEPS = "steps"  # the kind of its manifest
 COUNTS = "counts"  # the column of the digests of what came in; what gets noise has no name
@@ -141,5 +142,5 @@ class Here:
                 "its holder alone, and never published"
             )
 
-    def locked(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def locked(self, call: Callable[[], Found]) -> Found:
+        return call()
