@@ -45,7 +45,8 @@ def _in_child() -> None:
 
 system.at_fork(before=using.acquire, after_in_parent=using.release, after_in_child=_in_child)
 
-Given, Found = ParamSpec("Given"), TypeVar("Found")
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 
 
 def leaving_nothing_held(call: Callable[Given, Found]) -> Callable[Given, Found]:

@@ -11,6 +11,7 @@ import fcntl
 import linecache
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,9 @@ def interrupted(call: Callable[[], Any], at: int) -> Interrupt | None:
 def held(path: Path) -> list[str]:
     """What of a ledger another thread or process would wait for."""
     taken: list[bool] = []
-    thread = threading.Thread(target=lambda: taken.append(lock.using.acquire(blocking=False) and not lock.using.release()))
+    thread = threading.Thread(
+        target=lambda: taken.append(lock.using.acquire(blocking=False) and not lock.using.release())
+    )
     thread.start()
     thread.join()
     found = [] if taken == [True] else ["the turn of this process"]
@@ -118,12 +121,15 @@ def test_frames_of_whoever_calls_keep_what_they_have(ledger) -> None:
 
     def fails() -> None:
         mine = ["theirs"]  # noqa: F841  looked for below
-        raise ValueError
+        raise ValueError("theirs")
 
-    try:
+    with pytest.raises(ValueError, match="theirs") as theirs:
         fails()
-    except ValueError as error:
+    try:
+        raise theirs.value
+    except ValueError:
         with pytest.raises(dpfast.errors.BudgetExhausted) as refused:
             ledger.spend(dpfast.Guarantee(epsilon=10**7))
-        assert error.__traceback__.tb_next.tb_frame.f_locals == {"mine": ["theirs"]}
-        assert refused.value.__context__ is error
+    assert refused.value.__context__ is theirs.value
+    frames = [frame for frame, _ in traceback.walk_tb(theirs.value.__traceback__) if frame.f_code is fails.__code__]
+    assert [frame.f_locals for frame in frames] == [{"mine": ["theirs"]}]

@@ -75,7 +75,9 @@ def test_parts_of_a_discrete_gaussian_are_none() -> None:
     at = np.arange(len(whole)) - len(whole) // 2
     both = (whole[:-1] > 1e-300) & (whole[1:] > 1e-300)
     spent = math.log((whole[:-1][both] ** 2 / whole[1:][both]).sum())
-    assert said(f"a variance of {(whole * at**2).sum():.2f} and not of 10. At order 2 they spend {spent:.2f} and not 0.10")
+    assert said(
+        f"a variance of {(whole * at**2).sum():.2f} and not of 10. At order 2 they spend {spent:.2f} and not 0.10"
+    )
 
 
 def test_a_part_that_is_missing_is_dear() -> None:
@@ -89,4 +91,6 @@ def test_a_part_that_is_missing_is_dear() -> None:
 
     assert loss(0.1, 1) == pytest.approx(0.1)
     tenth, one = [loss(0.1, part) for part in (0.9, 0.75)], [loss(1, part) for part in (0.9, 0.75)]
-    assert said(f"ε = 0.1 has become {tenth[0]:.3f}; of 75 it is {tenth[1]:.3f}; ε = 1 has become {one[0]:.2f} and {one[1]:.2f}")
+    assert said(
+        f"ε = 0.1 has become {tenth[0]:.3f}; of 75 it is {tenth[1]:.3f}; ε = 1 has become {one[0]:.2f} and {one[1]:.2f}"
+    )
