@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sqlite3
 import stat
@@ -392,6 +393,19 @@ def test_windows_of_other_steps_are_refused(place) -> None:
         rising = np.maximum(rising, step.values)
     given = {"key": place.key.derive("sign-ups"), "names": NAMES, "resume": True}
     assert (dpfast.running_totals(ONCE, DAYS, **given).rising()[-1] == rising).all()
+
+
+def test_the_page_runs(tmp_path, monkeypatch) -> None:
+    """docs/running.md, and its line on windows."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "running.md").read_text("utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    first, second = found["first"], found["second"]
+    assert "`second.last(1, first)`" in page
+    assert (second.last(1, first).values == second.last(1, first.values.tolist()).values).all()
+    assert second.last(1, first).interval(0.95) < second.interval(0.95) + first.interval(0.95)
 
 
 # ------------------------------------------------------------------ another input

@@ -72,8 +72,11 @@ class Stepping:
         return seals.Seal(self.key, {"": mechanism}, self.manifest, {})
 
     def noted(self, t: int, tag: bytes) -> bytes:
-        """The tag of step t that this process took first under the key: this one, if it took none."""
-        known = seals.noted(f"{self.key.id} {t}", self.manifest, tag)
+        """The tag of step t that this process took first under the key: this one, if it took none.
+
+        Fixed keys are exempt.
+        """
+        known = seals.noted(f"{self.key.id} {t}", self.manifest, tag) if self.key.secure else None
         return tag if known is None else known[1]
 
     def mac(self) -> blake3:
@@ -133,9 +136,9 @@ class Here:
         return 0, self._seal.tag_0
 
     def reserve(self, t: int, tag: bytes, *_: object) -> None:
-        """Raises: OtherInputError (this process took step t of another input). Fixed keys are exempt."""
-        label, secure = self._seal.key.label, self._seal.key.secure
-        if secure and not hmac.compare_digest(self._seal.noted(t, tag), tag):
+        """Raises: OtherInputError (this process took step t of another input)."""
+        label = self._seal.key.label
+        if not hmac.compare_digest(self._seal.noted(t, tag), tag):
             raise OtherInputError(
                 f"{label!r}: the input is not the one with which step {t} was reserved in this process, or an earlier step is "
                 f"another: other counts are a new release under {seals.another(label)}. That it is another, or is not, is for "
