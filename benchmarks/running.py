@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of running totals, beside what no step can do without; times are of one thread's processor.
+"""A step of running totals, beside what no step can do without; processor time of one thread.
 
 Nobody pays, and nothing waits for a disk: a ledger's transaction and all flushes are left out. What
 no step can do without is noise for as many cells, the digests of its counts, of its encoded totals

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference, without any import of dpfast: the laws in closed forms, and csrc/stream.md again."""
+"""The reference, without any import of dpfast: laws in closed forms, and csrc/stream.md again."""
 
 from __future__ import annotations
 
@@ -427,7 +427,7 @@ def _accepted(key: bytes, i: int, candidate: int, below: mpmath.mpf) -> bool:
 
 
 class RunningTotals:
-    """Steps under a release key: the encoder in unlimited integers, chain, keys, noise, and the decoder.
+    """Steps under a release key: encoder in unlimited integers, chain, keys, noise and decoder.
 
     terms: as a manifest has them. names: of the cells, sorted here.
     """
@@ -476,7 +476,7 @@ class RunningTotals:
         return total + y
 
     def step(self, counts: Sequence[int], cells: Iterable[int] | None = None) -> dict[int, float]:
-        """The totals after the next step, by the place of their names; of some of them, if asked for."""
+        """The totals after the next step, by the place of their names; or some of them."""
         self.t += 1
         frozen = [min(max(counts[at], -self.bound), self.bound) for at in self.order]
         self.chain = H(self.key, b"chain", E(self.chain, self.t, *self._digests("counts", frozen)))

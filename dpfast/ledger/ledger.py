@@ -411,8 +411,8 @@ class Ledger:
             reserved, from step 1 on, as they were frozen. They are drawn again, for nothing.
         resume: whether these totals are there, and are gone on with.
         Returns: a Running. `step(t, counts)` gives the totals of step t; after a crash
-            `step(t, resume=True)` the same, of the counts that were written ahead. `.last(w, before)`
-            of a step is a window, from the totals that were published w steps before.
+            `step(t, resume=True)` the same, of the counts that were written ahead. A step's
+            `.last(w, before)` is a window, from the totals as they were w steps before.
         Raises: BudgetExhausted, LedgerError; KeyReuseError (the label is reserved: without
             resume=True, under another key, for other totals, names or cost); FileError (a state
             that is damaged, or another's; one that is there before the totals are); OtherInputError

@@ -50,7 +50,7 @@ Found = TypeVar("Found")
 
 
 def leaving_nothing_held(call: Callable[Given, Found]) -> Callable[Given, Found]:
-    """The call, after which its thread holds no lock, wherever an exception of a signal has ended it.
+    """The call; after it nothing stays held, wherever an exception of a signal has ended it.
 
     Such an exception may come before the first line of an __exit__: what was to be given back then
     lies in a frame of the traceback, for as long as that is kept. Here these frames let go of it.

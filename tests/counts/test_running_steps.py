@@ -209,7 +209,7 @@ ONCE = RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")
 
 
 def test_all_steps_at_once_have_the_bytes_of_sealed_steps(place) -> None:
-    """Whoever pays, whatever the order of the names, and of however many of the steps; nothing more is charged."""
+    """Whoever took the steps, names in any order, any number of steps; nothing is charged."""
     whole, key = np.array(values(place.running(ONCE))), place.key.derive("sign-ups")
     turned = {"key": key, "names": NAMES[::-1], "resume": True}
     for steps in (4, 1, 3):
@@ -236,7 +236,7 @@ GOLDEN_TOTALS = [
 
 
 def test_golden_totals_are_those_of_the_reference(place) -> None:
-    """Encoder, chain, keys, noise and decoder written again: the same bytes, whoever takes the steps."""
+    """Encoder, chain, keys, noise and decoder written again: the same bytes."""
     totals, key = RunningTotals.of_terms(GOLDEN), Key.from_bytes(SECRET).derive("sign-ups")
     again = reference.RunningTotals(SECRET, "sign-ups", GOLDEN, NAMES)
     steps = [again.step(day) for day in DAYS.tolist()]
@@ -247,7 +247,7 @@ def test_golden_totals_are_those_of_the_reference(place) -> None:
 
 
 def test_the_reference_has_a_second_block() -> None:
-    """A cell of a pair's cosine and one of a sine, at both ends of each block; noise by 64-bit words."""
+    """Cosines and sines of pairs, at both ends of each block; noise by 64-bit words."""
     cells, once = 2**16 + 70, dpfast.Sensitivity(1, 1)
     totals = RunningTotals(2, sensitivity=once, rho="1e-9")
     assert totals.sigma_squared > 2**40
@@ -337,7 +337,7 @@ def test_what_all_steps_at_once_refuse_reserves_nothing() -> None:
 
 
 def must_cover(folder: Path) -> None:
-    """Of 20,000 cells nine in ten lie within a window's interval, and not more: 6.2 deviations off."""
+    """Nine in ten cells lie within a window's interval, and not more: 6.2 deviations off."""
     days, cells = np.random.default_rng(36).poisson(3, (9, 20_000)), range(20_000)
     running = Place(folder / "windows").running(ONCE, names=cells, state=None)
     found = [running.step(t, day) for t, day in enumerate(days, 1)]

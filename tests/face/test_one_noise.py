@@ -218,7 +218,7 @@ RUNNING = {
 
 
 def at_once(world: World, *, totals: Any = None, names: Any = NAMES, days: Any = (FIVES, FIVES)) -> Noise:
-    """Two steps in one call, of which a ledger may have been told before; the noise of the second."""
+    """Two steps in one call, for which a ledger may have been charged; the noise of the second."""
     if world.pays and not world.ledger.history():
         running = world.ledger.running(GROWING, key=world.key, names=NAMES)
         for t in (1, 2):

@@ -23,8 +23,8 @@ from dpfast.counts.running import totals
 from dpfast.ledger import lock
 
 LEDGER = str(Path(lock.__file__).parent)
-# Python looks for signals behind calls and as functions and loops begin: not before a `try`, and not
-# as a `with` is left.
+# Python looks for signals behind calls and as functions and loops begin: not before a `try`, and
+# not as a `with` is left.
 NEVER = "try:", "with "
 
 

@@ -50,7 +50,7 @@ MUTANTS = [
            "test_running_steps.py -k each_state"),
     Mutant("counts are written beside another's state", STATE, "        self._step_there()\n        with", "        with",
            "test_running_steps.py -k each_state"),
-    Mutant("a path is not taken", STEPS, "                file.claim()\n", "                pass\n", "test_running_steps.py -k each_state"),
+    Mutant("a path is not taken", STEPS, "            steps.locked(file.claim)\n", "            pass\n", "test_running_steps.py -k each_state"),
     Mutant("totals go on that cannot pay again", STORE, "                    if any(steps):  #", "                    if False:  #",
            "test_running_steps.py -k cannot_pay"),
     Mutant("a state that others may read", "dpfast/paths.py", "os.O_CREAT | os.O_EXCL | os.O_WRONLY, follow=False)",

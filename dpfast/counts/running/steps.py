@@ -74,11 +74,11 @@ class RunningStep:
             raise ParameterError(
                 f"before must be {must} for the last {seen:,} of {self.t:,} steps: the totals before them"
             )
-        earlier = 0.0 if before is None else self._published(self.t - seen, before)
+        earlier = 0.0 if before is None else self._totals_before(self.t - seen, before)
         of = self._totals, self._manifest
         return RunningStep(of, self.t, self.values - earlier, self.names, min(seen, self.t))
 
-    def _published(self, t: int, before: Any) -> npt.NDArray[np.float64]:
+    def _totals_before(self, t: int, before: Any) -> npt.NDArray[np.float64]:
         """Raises: DTypeError, ParameterError."""
         if isinstance(before, RunningStep):
             if before._of != (self._manifest, self.names, t, None):  # noqa: SLF001  another of its kind
@@ -302,7 +302,7 @@ def opened(
 def without_ledger(
     totals: Any, counts: npt.NDArray[Any], key: Any, names: Any, *, resume: bool
 ) -> npt.NDArray[np.float64]:
-    """The values of all steps, (steps, cells), where nobody pays: as `running_totals` under a key."""
+    """The values of all steps, (steps, cells), where nobody pays: `running_totals` under a key."""
     held, cells = release_key(key), Cells(names)
     if cells.number != counts.shape[1]:
         raise ParameterError(f"names must be one for each of {counts.shape[1]:,} cells, got {cells.number:,}")

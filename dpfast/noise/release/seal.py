@@ -494,7 +494,7 @@ def check_versions(stream: int, version: int) -> None:
 
 # ------------------------------------------------------------------ the record of this process
 
-# By the id of the release key: what it was sealed with; of running totals by the number of a step, too.
+# By the id of the release key, and of a step of running totals: what it was sealed with.
 _reserved: dict[str, tuple[Manifest, bytes]] = {}
 
 
