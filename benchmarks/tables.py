@@ -27,6 +27,7 @@ TABLES = (
     "workloads",
     "bounded_histogram",
     "trees",
+    "running",
     "selection",
     "kernels",
     "files",

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of the laws: closed forms at high precision, without any import of dpfast."""
+"""The reference, without any import of dpfast: laws in closed forms, and csrc/stream.md again."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import statistics
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import count
+from typing import TypeAlias
 
 import mpmath
+from blake3 import blake3
+from chacha import chacha
 
 GUARD = 64  # bits beyond what an answer needs; mpmath's last digits are not proved
 
@@ -339,3 +345,149 @@ class OneSidedGeometric(DiscreteLaplace):
         with mpmath.workprec(512):
             q = mpmath.exp(-self._rate())
             return float(q * (1 + 11 * q + 11 * q**2 + q**3) / (1 - q) ** 4)
+
+
+# ------------------------------------------------------------------ keys of sealed releases
+
+
+def E(*fields: bytes | str | int) -> bytes:  # noqa: N802  its name there
+    found = [field if isinstance(field, bytes) else str(field).encode() for field in fields]
+    return b"".join(len(field).to_bytes(8, "little") + field for field in found)
+
+
+def H(key: bytes, purpose: bytes, data: bytes = b"") -> bytes:  # noqa: N802
+    return hashlib.blake2b(data, key=key, digest_size=32, person=purpose).digest()
+
+
+def integers(numbers: Sequence[int]) -> list[bytes]:
+    kind = b"unsigned" if any(n >= 2**63 for n in numbers) else b"integers"
+    return [kind, b"".join((n % 2**64).to_bytes(8, "little") for n in numbers)]
+
+
+def texts(of_rows: Sequence[str]) -> list[bytes]:
+    encoded = [text.encode() for text in of_rows]
+    return [b"".join(len(text).to_bytes(8, "little") for text in encoded), b"".join(encoded)]
+
+
+# ------------------------------------------------------------------ the stream
+
+Digits: TypeAlias = tuple[int, int]  # a number, and how many binary digits it has
+
+
+def packed(key: bytes, nonce: int, i: int, width: int) -> int:
+    """The word of draw i where words lie packed."""
+    group, place = divmod(i, 16 * 512 // width)
+    slot, lane = divmod(place, 16)
+    block = sum(word << 32 * at for at, word in enumerate(chacha(key, 16 * group + lane, nonce)))
+    return block >> slot * width & 2**width - 1
+
+
+def digits(key: bytes, purpose: int, candidate: int, i: int, width: int) -> Iterator[Digits]:
+    """The digits of draw i, level after level; of as many as a test is likely to need."""
+    found, many = 0, 0
+    for level in range(3):
+        bits = width if level == 0 else 64
+        found = found << bits | packed(key, purpose << 56 | candidate << 24 | level, i, bits)
+        many += bits
+        yield found, many
+
+
+def discrete_gaussian(key: bytes, i: int, sigma_squared: int) -> int:
+    """Draw i of the law beyond sigma^2 = 2^14: a rounded Gaussian, accepted or not."""
+    assert sigma_squared > 2**14
+    width, squared = 32 if sigma_squared <= 2**40 else 64, Fraction(sigma_squared)
+    proposal, law = Gaussian(squared), DiscreteGaussian(squared)
+    return next(
+        k
+        for candidate in count()
+        if _accepted(key, i, candidate, 1 - law.rejects(k := _proposed(key, i, candidate, width, proposal)))
+    )
+
+
+def _proposed(key: bytes, i: int, candidate: int, width: int, law: Gaussian) -> int:
+    pairs = zip(*(digits(key, 1, candidate, word, width) for word in (i & ~64, i | 64)), strict=True)
+    for (u, u_bits), (v, v_bits) in pairs:
+        flags, rest = divmod(v, 2 ** (v_bits - 3))
+        k = law.rounded(u, u_bits, flags, rest, v_bits - 3, bool(i & 64), Fraction(0))
+        if k is not None:
+            return k
+    raise AssertionError("levels 0 to 2 leave it undecided")
+
+
+def _accepted(key: bytes, i: int, candidate: int, below: mpmath.mpf) -> bool:
+    for v, bits in digits(key, 2, candidate, i, 16):
+        with mpmath.workprec(400):
+            height = mpmath.ldexp(below, bits)
+            if v + 1 <= height or v >= height:
+                return bool(v + 1 <= height)
+    raise AssertionError("levels 0 to 2 leave it undecided")
+
+
+# ------------------------------------------------------------------ running totals
+
+
+class RunningTotals:
+    """Steps under a release key: encoder in unlimited integers, chain, keys, noise and decoder.
+
+    terms: as a manifest has them. names: of the cells, sorted here.
+    """
+
+    BLOCK = 2**16
+
+    def __init__(self, secret: bytes, label: str, terms: dict[str, int | str], names: Sequence[str]) -> None:
+        self.order = sorted(range(len(names)), key=names.__getitem__)
+        self.decays, self.weights = (
+            [tuple(map(int, ratio.split("/2^"))) for ratio in str(terms[name]).split()]
+            for name in ("decays", "weights")
+        )
+        self.bits, self.guard, self.bound = int(terms["bits"]), int(terms["guard"]), int(terms["bound"])
+        self.sigma_squared = int(str(terms["sigma_squared"]).removesuffix("/1"))
+        domain = hashlib.sha256(E(b"texts", *texts([names[at] for at in self.order]))).hexdigest()
+        column = E("", "discrete_gaussian", self.sigma_squared, 1)
+        of_terms = [E(name, value) for name, value in sorted(terms.items())]
+        self.manifest = E(1, 2, label, "steps", domain, E(len(names)), column) + E(b"", *of_terms)
+        self.key = H(secret, b"release key", label.encode())
+        self.secret = H(self.key, b"running", E(self.manifest))
+        self.chain, self.t = H(self.key, b"chain", E(self.manifest)), 0
+        self.held = [[0] * len(names) for _ in self.decays]
+        self.decoded = [[0.0] * len(names) for _ in range(len(self.decays) + 1)]
+
+    def _digests(self, column: str, numbers: Sequence[int]) -> list[bytes]:
+        key = H(self.key, b"block digest")
+        blocks = [numbers[begin : begin + self.BLOCK] for begin in range(0, len(numbers), self.BLOCK)]
+        return [blake3(E(column, j) + E(*integers(block)), key=key).digest() for j, block in enumerate(blocks)]
+
+    def _encode(self, cell: int, x: int) -> int:
+        """Halves go up: [y] = floor(y + 1/2)."""
+        u = [held[cell] for held in self.held]
+        seen = sum((a * each + 2 ** (b - 1)) >> b for each, (a, b) in zip(u, self.weights, strict=True))
+        for held, each, (m, s) in zip(self.held, u, self.decays, strict=True):
+            held[cell] = each - ((m * each + 2 ** (s - 1)) >> s) + (x << self.bits + self.guard)
+        return (x << self.bits) + ((seen + 2 ** (self.guard - 1)) >> self.guard)
+
+    def _decode(self, cell: int, noisy: int) -> float:
+        *held, total = [each[cell] for each in self.decoded]
+        y = float(noisy) / 2**self.bits
+        for each, (a, b) in zip(held, self.weights, strict=True):
+            y -= each * (a / 2**b)
+        for j, (each, (m, s)) in enumerate(zip(held, self.decays, strict=True)):
+            self.decoded[j][cell] = each * (1 - m / 2**s) + y
+        self.decoded[-1][cell] = total + y
+        return total + y
+
+    def step(self, counts: Sequence[int], cells: Iterable[int] | None = None) -> dict[int, float]:
+        """The totals after the next step, by the place of their names; or some of them."""
+        self.t += 1
+        frozen = [min(max(counts[at], -self.bound), self.bound) for at in self.order]
+        self.chain = H(self.key, b"chain", E(self.chain, self.t, *self._digests("counts", frozen)))
+        encoded = [self._encode(cell, x) for cell, x in enumerate(frozen)]
+        keys = [
+            H(self.secret, b"stream key", E(self.t, self.chain, j, digest))
+            for j, digest in enumerate(self._digests("", encoded))
+        ]
+        wanted, found = set(self.order if cells is None else cells), {}
+        for cell, at in enumerate(self.order):
+            if at in wanted:
+                j, i = divmod(cell, self.BLOCK)
+                found[at] = self._decode(cell, encoded[cell] + discrete_gaussian(keys[j], i, self.sigma_squared))
+        return found

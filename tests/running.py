@@ -67,7 +67,7 @@ class PlainTotals:
         values = noisy.astype(np.float64)
         return values, values.reshape(decoder.shape)
 
-    def interval(self, t: int, level: float = 0.95) -> float:
+    def interval(self, t: int, level: float = 0.95, last: int | None = None) -> float:
         return float(self.mechanism.interval(level))
 
     def _running(self, ledger: Any, *, names: Any, **options: Any) -> Any:
@@ -77,6 +77,14 @@ class PlainTotals:
         if change.l0 > 1:
             raise ParameterError("sensitivity must be at least that of the counts")
 
+
+# As a manifest of this version keeps them.
+GOLDEN: dict[str, int | str] = {
+    "steps": 365, "ceiling": 23360, "per_unit_steps": 1, "apart": 1, "bound": 274877906944,
+    "decays": "3026/2^13 3255/2^16 3159/2^20 3598/2^23", "weights": "2161/2^13 2490/2^14 2527/2^15 2670/2^22",
+    "bits": 19, "guard": 13, "sigma_squared": "861253248387/1", "rho": "1/2", "moved_l2_squared": "1", "moved_cells": 1,
+    "adjacency": "add-remove", "unit": "person", "l0": 1, "linf": "1", "l1": "1", "signed": 0,
+}  # fmt: skip
 
 LIVES = """
     import contextlib, os, random, re, shutil, signal, subprocess, sys, time

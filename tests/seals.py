@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of sealed releases share: keys, blocks, laws, and csrc/stream.md written again."""
+"""What tests of sealed releases share: keys, blocks and laws."""
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from typing import Any
 
@@ -75,22 +74,3 @@ LAWS: dict[str, Any] = {
 def cells(mech: Any, n: int) -> np.ndarray:
     made = np.arange(n) % 23 - 5
     return made if isinstance(mech, (DiscreteLaplace, DiscreteGaussian)) else made / 4
-
-
-def E(*fields: bytes | str | int) -> bytes:  # noqa: N802  its name there
-    found = [field if isinstance(field, bytes) else str(field).encode() for field in fields]
-    return b"".join(len(field).to_bytes(8, "little") + field for field in found)
-
-
-def H(key: bytes, purpose: bytes, data: bytes = b"") -> bytes:  # noqa: N802
-    return hashlib.blake2b(data, key=key, digest_size=32, person=purpose).digest()
-
-
-def integers(numbers: list[int]) -> list[bytes]:
-    kind = b"unsigned" if any(n >= 2**63 for n in numbers) else b"integers"
-    return [kind, b"".join((n % 2**64).to_bytes(8, "little") for n in numbers)]
-
-
-def texts(of_rows: list[str]) -> list[bytes]:
-    encoded = [text.encode() for text in of_rows]
-    return [b"".join(len(text).to_bytes(8, "little") for text in encoded), b"".join(encoded)]

@@ -413,7 +413,8 @@ class Ledger:
             are drawn again, for nothing.
         resume: whether these totals are there, and are gone on with.
         Returns: a Running. `step(t, counts)` gives the totals of step t; after a crash
-            `step(t, resume=True)` the same, of the counts that were written ahead.
+            `step(t, resume=True)` the same, of the counts that were written ahead. A step's
+            `.last(w, before)` is a window, from the totals as they were w steps before.
         Raises: BudgetExhausted, LedgerError; KeyReuseError (the label is reserved: without
             resume=True, under another key, for other totals, names or cost); FileError (a state
             that is damaged, or another's; one that is there before the totals are); OtherInputError

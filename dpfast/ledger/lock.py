@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from io import FileIO
 from pathlib import Path
+from traceback import clear_frames
+from typing import ParamSpec, TypeVar
 from weakref import WeakSet
 
 from dpfast import system
@@ -41,6 +44,31 @@ def _in_child() -> None:
 
 
 system.at_fork(before=using.acquire, after_in_parent=using.release, after_in_child=_in_child)
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+def leaving_nothing_held(call: Callable[Given, Found]) -> Callable[Given, Found]:
+    """The call; after it nothing stays held, wherever an exception of a signal has ended it.
+
+    Such an exception may come before the first line of an __exit__: what was to be given back then
+    lies in a frame of the traceback, for as long as that is kept. Here these frames let go of it.
+    """
+
+    @wraps(call)
+    def called(*given: Given.args, **named: Given.kwargs) -> Found:
+        handled = sys.exc_info()[1]  # by who calls, whose frames are not ours
+        try:
+            return call(*given, **named)
+        except BaseException as error:
+            each: BaseException | None = error
+            while each is not None and each is not handled:
+                clear_frames(each.__traceback__)
+                each = each.__context__
+            raise
+
+    return called
 
 
 @contextmanager

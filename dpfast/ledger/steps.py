@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dpfast.errors import LedgerError, OtherInputError
 from dpfast.ledger import head
 from dpfast.ledger.store import Reserved, Step, Store
 from dpfast.noise.release.seal import another
 from dpfast.noise.release.secret import Labelled
+
+Found = TypeVar("Found")
 
 
 class Steps(NamedTuple):
@@ -55,6 +57,6 @@ class Steps(NamedTuple):
         if after is not None and self.key.place is not None:
             head.note(self.key.place, self.store.terms.digest, after)
 
-    def locked(self) -> AbstractContextManager[None]:
-        """The ledger's lock, under which a state takes the place of an older one."""
-        return self.store.locked()
+    def locked(self, call: Callable[[], Found]) -> Found:
+        """What a call returns under the ledger's lock: a state takes the place of an older one."""
+        return self.store.locked(call)

@@ -21,19 +21,19 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from hashlib import blake2b
 from hmac import compare_digest
 from itertools import compress
 from operator import add, gt, sub
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from dpfast.errors import BudgetExhausted, LedgerError
 from dpfast.ledger import place
 from dpfast.ledger.head import Head
-from dpfast.ledger.lock import MARK, PAUSE, held, using
+from dpfast.ledger.lock import MARK, PAUSE, held, leaving_nothing_held, using
 from dpfast.ledger.table import Entry
 from dpfast.noise.release.secret import encode
 from dpfast.noise.release.steps import STEPS
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 Amounts: TypeAlias = tuple[Fraction, ...]
+Found = TypeVar("Found")
 
 APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 3  # in the file's header
 TOTALS = "epsilon_total", "delta_total", "rho_total", "mu_squared_total"
@@ -146,6 +147,7 @@ class State(NamedTuple):
     digest: bytes
 
 
+@leaving_nothing_held
 def create(path: Path, terms: Terms, group: int | None = None) -> None:
     """Make a ledger, over nothing that is there. group: whose members share it.
 
@@ -177,6 +179,7 @@ class Store:
     group: the id of the one whose members share it.
     """
 
+    @leaving_nothing_held
     def __init__(self, path: Path, group: int | None = None) -> None:
         self.path, self._group = path, group
         self._seen: dict[str, Head] = {}  # by who saw it
@@ -190,22 +193,26 @@ class Store:
         if head is not None:
             self._seen[where] = head
 
+    @leaving_nothing_held
     def entries(self) -> list[Entry]:
         """All charges, checked one by one."""
         with _reading(self.path, self._group) as connection:
             self._same(connection)
             return _entries(connection, self.path, self.terms)
 
+    @leaving_nothing_held
     def spent(self) -> Amounts:
         with _reading(self.path, self._group) as connection:
             return self._same(connection).spent
 
+    @leaving_nothing_held
     def verify(self) -> int:
         """Check the whole file, which opening does not; the number of charges."""
         with _reading(self.path, self._group) as connection:
             self._same(connection)
             return whole(connection, self.path)
 
+    @leaving_nothing_held
     def copy(self, target: Path) -> None:
         """Copy the ledger at one moment, wholly checked; an existing file is never replaced."""
         with _appearing(target) as made, _opened(made, target) as copied:
@@ -214,6 +221,7 @@ class Store:
                 connection.backup(copied)
             whole(copied, self.path)
 
+    @leaving_nothing_held
     def refuse(self, charge: Charge, *, unpaid: bool) -> None:
         """Record, at no cost, that a release was refused for its values.
 
@@ -230,6 +238,7 @@ class Store:
             tag = _tag_at(connection, after.parts)
         self._saw(after, tag)
 
+    @leaving_nothing_held
     def charge(self, charges: Sequence[Charge]) -> None:
         """Record all charges or none, on the disk.
 
@@ -242,6 +251,7 @@ class Store:
             tag = _tag_at(connection, after.parts)
         self._saw(after, tag)
 
+    @leaving_nothing_held
     def reserve(self, charge: Charge, reservation: Reservation, known: Callable[[Reserved], object]) -> Head | None:
         """Record the charge of a sealed release, once for its label; what the ledger then has.
 
@@ -271,6 +281,7 @@ class Store:
         move(connection, self.terms, after)
         return after, digest
 
+    @leaving_nothing_held
     def last_step(self, label: bytes, known: Callable[[Reserved], object]) -> tuple[int, bytes] | None:
         """The last step of running totals that is reserved, and its tag; None: the label is not.
 
@@ -286,6 +297,7 @@ class Store:
             (last,) = connection.execute("SELECT MAX(begin) FROM parts WHERE number = ?", [number]).fetchone()
             return last, _tag(connection, self.path, number, last) or b""
 
+    @leaving_nothing_held
     def step(
         self, label: bytes, step: Step, known: Callable[[Reserved], object], ahead: Callable[[], object]
     ) -> tuple[bool, Head | None]:
@@ -313,6 +325,7 @@ class Store:
             after, tag = self._tagged(connection, state, number, step.t, step.tag)
         return False, self._saw(after, tag)
 
+    @leaving_nothing_held
     def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], object]) -> bool:
         """As reserve, and writes nothing. Whether the label is there; else the budget suffices."""
         with _connected(self.path, self._group, charges=False) as (connection, others):
@@ -326,9 +339,11 @@ class Store:
             self._afford(before, charge)
         return False
 
-    def locked(self) -> AbstractContextManager[None]:
-        """The ledger's lock. Raises: LedgerError."""
-        return held(_real(self.path), PATIENCE)
+    @leaving_nothing_held
+    def locked(self, call: Callable[[], Found]) -> Found:
+        """What a call returns under the ledger's lock. Raises: LedgerError; what the call does."""
+        with held(_real(self.path), PATIENCE):
+            return call()
 
     def _afford(self, before: State, charge: Charge) -> None:
         """Raises: BudgetExhausted."""
@@ -394,6 +409,7 @@ class Store:
         self._seen[HERE] = head if head.place >= before.place else before  # another thread may be ahead
         return head
 
+    @leaving_nothing_held
     def restored(self, heads: Sequence[Head], *, charge: bool) -> tuple[Amounts, Head]:
         """What the ledger lacks of what was seen, at most; and what it then has.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast.errors import LedgerError
 from dpfast.ledger import store
+from dpfast.ledger.lock import leaving_nothing_held
 from dpfast.ledger.store import CHARGE, KEPT, Amounts, State, Terms
 from dpfast.noise.release.secret import encode
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 
+@leaving_nothing_held
 def upgrade(path: Path, group: int | None) -> None:
     """Write a ledger of an earlier format anew in its place, in one transaction, after a check.
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sqlite3
 import stat
@@ -17,12 +18,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import reference
+import tiers
 from blake3 import blake3
 from fresh import python
 from ledgers import MEMORY, command
 from places import ROOT
-from running import LIVES, SCALE, PlainTotals
-from seals import E, H, integers, texts
+from reference import E, H, integers, texts
+from running import GOLDEN, LIVES, SCALE, PlainTotals
 
 import dpfast
 from dpfast import DTypeError, Key, KeyFile, KeyReuseError, Ledger, LedgerError, OtherInputError, ParameterError
@@ -198,6 +201,211 @@ def test_the_totals_themselves(place, monkeypatch) -> None:
     ):
         with pytest.raises(KeyReuseError, match=says):
             place.again(totals=RunningTotals(**{**asked, name: other}), names=range(2000))
+
+
+# ------------------------------------------------------------------ all steps at once
+
+ONCE = RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")
+
+
+def test_all_steps_at_once_have_the_bytes_of_sealed_steps(place) -> None:
+    """Whoever took the steps, names in any order, any number of steps; nothing is charged."""
+    whole, key = np.array(values(place.running(ONCE))), place.key.derive("sign-ups")
+    turned = {"key": key, "names": NAMES[::-1], "resume": True}
+    for steps in (4, 1, 3):
+        assert (
+            dpfast.running_totals(ONCE, DAYS[:steps], key=key, names=NAMES, resume=True).values == whole[:steps]
+        ).all()
+        found = dpfast.running_totals(ONCE, DAYS[:steps, ::-1], **turned)
+        assert (found.values[:, ::-1] == whole[:steps]).all()
+    assert found.interval(0.9).tolist() == [ONCE.interval(t, 0.9) for t in (1, 2, 3)]
+    tiers.forget_labels()  # another process
+    wide = DAYS.astype(">i2")
+    assert (dpfast.running_totals(ONCE, wide, key=key, names=NAMES).values == whole).all()
+    assert len(place.ledger.history()) == 1
+    assert place.ledger.spent.rho == 0.5
+
+
+SECRET = bytes(range(100, 132))
+GOLDEN_TOTALS = [
+    [0.5671329498291016, 3.372743606567383, -0.17415618896484375],
+    [41.7542962856578, -2.1727019596355603, 4.8378293425666925],
+    [46.2700876168737, 5.753963698316257, 907.624284918587],
+    [56.98315710493952, 15.287750346385522, 921.0534365659385],
+]
+
+
+def test_golden_totals_are_those_of_the_reference(place) -> None:
+    """Encoder, chain, keys, noise and decoder written again: the same bytes."""
+    totals, key = RunningTotals.of_terms(GOLDEN), Key.from_bytes(SECRET).derive("sign-ups")
+    again = reference.RunningTotals(SECRET, "sign-ups", GOLDEN, NAMES)
+    steps = [again.step(day) for day in DAYS.tolist()]
+    assert [[step[at] for at in range(3)] for step in steps] == GOLDEN_TOTALS
+    running = place.ledger.running(totals, key=key, names=NAMES)
+    assert values(running) == GOLDEN_TOTALS
+    assert dpfast.running_totals(totals, DAYS, key=key, names=NAMES, resume=True).values.tolist() == GOLDEN_TOTALS
+
+
+def test_the_reference_has_a_second_block() -> None:
+    """Cosines and sines of pairs, at both ends of each block; noise by 64-bit words."""
+    cells, once = 2**16 + 70, dpfast.Sensitivity(1, 1)
+    totals = RunningTotals(2, sensitivity=once, rho="1e-9")
+    assert totals.sigma_squared > 2**40
+    days, names = np.random.default_rng(36).integers(-9, 9, (2, cells)), [f"{at:06}" for at in range(cells)]
+    again, looked = reference.RunningTotals(SECRET, "wide", totals.terms(), names), [0, 64, 2**16 - 1, 2**16, cells - 1]
+    found = dpfast.running_totals(totals, days, key=Key.from_bytes(SECRET).derive("wide"), names=names)
+    for values_of, day in zip(found.values, days.tolist(), strict=True):
+        assert again.step(day, looked) == {at: values_of[at] for at in looked}
+
+
+def test_all_steps_at_once_of_several_blocks(place) -> None:
+    cells = 2**16 + 9
+    days = np.random.default_rng(36).integers(-9, 9, (2, cells))
+    whole = values(place.running(ONCE, names=range(cells)), days)
+    found = dpfast.running_totals(ONCE, days, key=place.key.derive("sign-ups"), names=range(cells), resume=True)
+    assert found.values.tolist() == whole
+
+
+def test_other_counts_at_once_are_another_release() -> None:
+    """From the first step that differs; this process refuses them, whoever took the steps."""
+    days, key = np.tile(DAYS, 100), Key.generate().derive("sign-ups")
+    given: dict[str, Any] = {"key": key, "names": range(300)}
+    first = dpfast.running_totals(ONCE, days[:3], **given).values
+    assert (dpfast.running_totals(ONCE, days, **given, resume=True).values[:3] == first).all()  # a day later
+    other = days.copy()
+    other[1, 7] += 1
+    with pytest.raises(KeyReuseError, match="'sign-ups' is reserved in this process: resume=True continues it"):
+        dpfast.running_totals(ONCE, days, **given)
+    with pytest.raises(OtherInputError, match="with which step 2 was reserved in this process, or an earlier"):
+        dpfast.running_totals(ONCE, other, **given, resume=True)
+    for changed, says in (
+        (
+            {"totals": RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.4")},
+            "other parameters of discrete_gaus",
+        ),
+        ({"totals": RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5", bound=9)}, "another bound"),
+        ({"names": range(1, 301)}, "another public domain"),
+    ):
+        with pytest.raises(KeyReuseError, match=says):
+            dpfast.running_totals(**{"totals": ONCE, "counts": days, **given, "resume": True, **changed})
+    with pytest.raises(KeyReuseError, match="with another kind, steps, not array"):
+        dpfast.DiscreteLaplace(1, 1).release([1], key=key, resume=True)
+    tiers.forget_labels()
+    second = dpfast.running_totals(ONCE, other, **given).values
+    assert (second[0] == first[0]).all()
+    assert (second[1:3] != first[1:]).mean() > 0.99
+    assert len(np.unique(second[1] - first[1])) > 290  # no exact difference
+
+
+def test_a_ledger_s_steps_are_known_to_the_process(place) -> None:
+    """Other counts of a step, beside a ledger that has paid for these: refused."""
+    values(place.running(ONCE))
+    key = place.key.derive("sign-ups")
+    with pytest.raises(KeyReuseError, match="in this process"):
+        dpfast.running_totals(ONCE, DAYS, key=key, names=NAMES)
+    with pytest.raises(OtherInputError, match="step 3"):
+        dpfast.running_totals(ONCE, DAYS + np.eye(4, 3, -2, int), key=key, names=NAMES, resume=True)
+
+
+def test_what_all_steps_at_once_refuse_reserves_nothing() -> None:
+    key = Key.generate().derive("sign-ups")
+    rows = {"domain": NAMES, "max_partitions": 1, "max_per_partition": 1}
+    chosen = dpfast.bounded_histogram(["Lima", "Oslo"], [1, 2], **rows).counts[None]
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"names": None}, ParameterError, "names must be given under a key"),
+        ({"names": NAMES[:2]}, ParameterError, "names must be one for each of 3 cells, got 2"),
+        ({"names": ["a", "b", "a"]}, ParameterError, "'a' comes twice"),
+        ({"names": [0.5, 1, 2]}, DTypeError, "names must hold integers or strings"),
+        ({"key": Key.generate()}, DTypeError, "key must be a release key"),
+        ({"key": None}, ParameterError, "names are for a release under a key, and there is no key"),
+        ({"key": None, "names": None, "resume": True}, ParameterError, "resume is for a release under a key"),
+        ({"resume": 1}, DTypeError, "resume"),
+        ({"counts": DAYS / 2}, DTypeError, "counts must be of an integer dtype"),
+        ({"counts": chosen}, ParameterError, "key must be that of the choice of rows, too"),
+    ]
+    for changed, error, says in wrong:
+        with pytest.raises(error, match=says):
+            dpfast.running_totals(ONCE, **{"counts": DAYS, "key": key, "names": NAMES, **changed})
+    assert dpfast.running_totals(ONCE, DAYS, key=key, names=NAMES).values.shape == (4, 3)
+    fixed = dpfast.testing.fixed_key(1).derive("sign-ups")
+    for days in (DAYS, DAYS + 1):  # which tests use as they like
+        with pytest.warns(dpfast.errors.InsecureKeyWarning):
+            assert dpfast.running_totals(ONCE, days, key=fixed, names=NAMES).values.any()
+
+
+# ------------------------------------------------------------------ windows
+
+
+def must_cover(folder: Path) -> None:
+    """Nine in ten cells lie within a window's interval, and not more: 6.2 deviations off."""
+    days, cells = np.random.default_rng(36).poisson(3, (9, 20_000)), range(20_000)
+    running = Place(folder / "windows").running(ONCE, names=cells, state=None)
+    found = [running.step(t, day) for t, day in enumerate(days, 1)]
+    window = found[8].last(7, found[1].values.tolist())
+    assert (window.values == found[8].last(7, found[1]).values).all()
+    assert window.interval(0.9) == ONCE.interval(9, 0.9, last=7)
+    inside = np.abs(window.values - days[2:].sum(axis=0)) <= window.interval(0.9)
+    assert abs(inside.mean() - 0.9) < 0.0131
+
+
+def test_windows_of_steps_have_intervals_of_their_own(tmp_path) -> None:
+    must_cover(tmp_path)
+
+
+def test_a_window_s_interval_without_covariance_is_noticed(tmp_path, monkeypatch) -> None:
+    apart = lambda self, n, last: self.squares(n) + self.squares(n - last)  # noqa: E731
+    monkeypatch.setattr("dpfast.counts.running.error.Inverse.window", apart)
+    with pytest.raises(AssertionError):
+        must_cover(tmp_path)
+
+
+def test_windows_of_other_steps_are_refused(place) -> None:
+    running = place.running(ONCE)
+    found = [running.step(t, day) for t, day in enumerate(DAYS, 1)]
+    last, other = found[3], place.running(ONCE, label="other", state=None).step(1, DAYS[0])
+    for steps, before, error, says in (
+        (3, None, ParameterError, "before must be given for the last 3 of 4 steps"),
+        (4, found[0], ParameterError, "before must be left out for the last 4 of 4 steps"),
+        (
+            2,
+            found[0],
+            ParameterError,
+            "before must be step 2 of the same totals, with its names in this order, got <RunningStep 1",
+        ),
+        (3, other, ParameterError, "before must be step 1 of the same totals"),
+        (1, found[2].last(1, found[1]), ParameterError, "before must be step 3 .* windows of 1>"),
+        (3, [1.0, 2.0], ParameterError, r"before must be one for each of 3 names, got shape \(2,\)"),
+        (3, ["1", "2", "3"], DTypeError, "before must be a RunningStep or its values"),
+        (0, None, ParameterError, "steps must be at least 1"),
+    ):
+        with pytest.raises(error, match=says):
+            last.last(steps, before)
+    with pytest.raises(ParameterError, match="with its names in this order"):
+        place.again(totals=ONCE, names=NAMES[::-1]).step(4, resume=True).last(1, found[2])
+    window = last.last(1, found[2])
+    with pytest.raises(ParameterError, match="this is a window"):
+        window.last(1, found[2])
+    assert (last.last(9).values == last.values).all()
+    assert last.last(9).interval() == last.interval()
+    assert (window.t, window.metadata()["last"]) == (4, 1)
+    rising = np.zeros(3)
+    for step in found:  # docs/behind/running.md
+        rising = np.maximum(rising, step.values)
+    given = {"key": place.key.derive("sign-ups"), "names": NAMES, "resume": True}
+    assert (dpfast.running_totals(ONCE, DAYS, **given).rising()[-1] == rising).all()
+
+
+def test_the_page_runs(tmp_path, monkeypatch) -> None:
+    """docs/running.md, and its line on windows."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "running.md").read_text("utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    first, second = found["first"], found["second"]
+    assert "`second.last(1, first)`" in page
+    assert (second.last(1, first).values == second.last(1, first.values.tolist()).values).all()
+    assert second.last(1, first).interval(0.95) < second.interval(0.95) + first.interval(0.95)
 
 
 # ------------------------------------------------------------------ another input

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import GOLDEN
 from scipy import stats
 
 import dpfast
@@ -111,6 +112,18 @@ def test_nothing_overflows_at_the_bound_itself(steps: int, sign: int) -> None:
         plain.held = [[u] for u in (int(h) * 2**48 + int(r) for h, r in encoder.reshape(-1, 2))]
     with pytest.raises(ParameterError, match="bound must be from 1 to"):
         buffers.must_fit(totals.code, totals.ceiling, abs(x) + 1)
+
+
+def test_as_many_buffers_as_sums_have_room_for() -> None:
+    """Weights of 1 at the most, 64 of them; one more is refused."""
+    found = Coefficients(((1, 1),) * 64, ((1, 6),) * 64)
+    code = Code(found, 0, 30)
+    x = np.full((40, 1), -(2**17))
+    plain = Plain(code)
+    assert encode_all(code, x)[:, 0].tolist() == [plain.step([-(2**17)])[0] for _ in x]
+    buffers.must_fit(code, 40, 1)
+    with pytest.raises(ParameterError, match="at most 64 buffers, got 65"):
+        buffers.must_fit(Code(Coefficients(((1, 13),) * 65, ((1, 13),) * 65), 0, 30), 40, 1)
 
 
 def test_cells_beyond_a_run_are_encoded_alike() -> None:
@@ -605,11 +618,4 @@ def test_the_noise_of_a_step_promises_nothing_alone() -> None:
         made(365).mechanism.guarantee  # noqa: B018
 
 
-# As a manifest of this version keeps them.
-GOLDEN: dict[str, int | str] = {
-    "steps": 365, "ceiling": 23360, "per_unit_steps": 1, "apart": 1, "bound": 274877906944,
-    "decays": "3026/2^13 3255/2^16 3159/2^20 3598/2^23", "weights": "2161/2^13 2490/2^14 2527/2^15 2670/2^22",
-    "bits": 19, "guard": 13, "sigma_squared": "861253248387/1", "rho": "1/2", "moved_l2_squared": "1", "moved_cells": 1,
-    "adjacency": "add-remove", "unit": "person", "l0": 1, "linf": "1", "l1": "1", "signed": 0,
-}  # fmt: skip
 GOLDEN_DIGEST = "c4a66c3227cb301db33f8f6a43bff407f2be76ca59b1816dde83bfc4812e3c4e"

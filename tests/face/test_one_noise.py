@@ -238,6 +238,33 @@ def counted_steps(
     return dict(zip(names, _plus(noisy.values, [2] * N), strict=True))
 
 
+def at_once(world: World, *, totals: Any = None, names: Any = NAMES, days: Any = (FIVES, FIVES)) -> Noise:
+    """Two steps in one call, for which a ledger may have been charged; the noise of the second."""
+    if world.pays and not world.ledger.history():
+        running = world.ledger.running(GROWING, key=world.key, names=NAMES)
+        for t in (1, 2):
+            running.step(t, FIVES)
+    totals = GROWING if totals is None else totals
+    noisy = dpfast.running_totals(totals, days, key=world.key, names=names, resume=True).values  # noqa: PD011  no frame
+    return dict(zip(names, (noisy[1] - np.sum(days[:2], axis=0)).tolist(), strict=True))
+
+
+def growing(**changed: Any) -> dpfast.RunningTotals:
+    about = {"sensitivity": dpfast.Sensitivity(1, 1), "epsilon": "1e-7", "delta": "1e-8", **changed}
+    return dpfast.RunningTotals(12, **about)
+
+
+GROWING = growing()
+AT_ONCE = {
+    "totals": sealed({"totals": growing(bound=9)}, {"totals": growing(epsilon="2e-7")}, {"totals": growing(per_unit_steps=2)}, {"totals": growing(sensitivity=dpfast.Sensitivity(1, 1, unit="family"))}),
+    "names": sealed({"names": [*NAMES[:-1], "shop x"]}),
+    "order": free({"names": traded(NAMES)}),
+    "counts of a step": private({"days": (FIVES, [6, *FIVES[1:]])}),
+    "counts of an earlier step": private({"days": ([6, *FIVES[1:]], [4, *FIVES[1:]])}),
+    "counts": free({"days": (FIVES, FIVES, FIVES)}),
+}  # fmt: skip
+
+
 # ------------------------------------------------------------------ counts of rows
 
 
@@ -839,6 +866,7 @@ DOORS = [
     Door("quantiles", medians, QUANTILES, (dpfast.quantiles,)),
     Door("running totals", stepped, RUNNING, (dpfast.Ledger.running,)),
     Door("running totals of rows", counted_steps, RUNNING_ROWS, (dpfast.Ledger.running, dpfast.RunningTotals.bounded)),
+    Door("running totals at once", at_once, AT_ONCE, (dpfast.running_totals,)),
     Door("blocks: digester", blocks, BLOCKS, (dpfast.ReleaseKey.digester, dpfast.ReleaseKey.seal, seal.Sealed.release)),
     Door("jobs.bounded_counts", job, JOB, (jobs.bounded_counts, jobs.release)),
     Door("duckdb.release", lambda world, **changed: lake(world, "duckdb", **changed), LAKE),
@@ -964,6 +992,8 @@ WALKED = {
     "counts/running/steps.py opened": "running totals",
     "counts/running/steps.py step": "running totals",
     "counts/running/rows.py step": "running totals of rows",
+    "counts/running/steps.py without_ledger": "running totals at once",
+    "counts/running/noisy_totals.py running_totals": "running totals at once",
     "noise/release/steps.py of": "says what is sealed, and gives no noise",
     "noise/mechanisms/mechanism.py metadata": "shows parameters, and gives no noise",
     "noise/mechanisms/mechanism.py release": "array",

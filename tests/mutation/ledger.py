@@ -141,4 +141,10 @@ MUTANTS = [
            "test_ledger_restored.py -k killed_writer"),
     Mutant("a head grows until nobody can read it", "dpfast/ledger/head.py", "    if len(written) > LONGEST:", "    if False:",
            "test_ledger_restored.py -k read_whole"),
+    Mutant("frames of a traceback keep the lock", "dpfast/ledger/lock.py", "                clear_frames(each.__traceback__)\n", "                pass\n",
+           "test_ledger_interrupts.py"),
+    Mutant("frames of whoever calls are cleared", "dpfast/ledger/lock.py", "each is not None and each is not handled:", "each is not None:",
+           "test_ledger_interrupts.py -k whoever_calls"),
+    Mutant("a step may leave the lock held", "dpfast/ledger/store.py", "    @leaving_nothing_held\n    def locked(", "    def locked(",
+           "test_ledger_interrupts.py -k ends_a_step"),
 ]  # fmt: skip

@@ -6,8 +6,8 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 SEAL, STORE, STEPS = "dpfast/noise/release/steps.py", "dpfast/ledger/store.py", "dpfast/counts/running/steps.py"
-STATE = "dpfast/counts/running/state.py"
 ROWS, UNITS = "dpfast/counts/running/rows.py", "dpfast/counts/running/units.py"
+STATE, TOTALS = "dpfast/counts/running/state.py", "dpfast/counts/running/noisy_totals.py"
 MUTANTS = [
     Mutant("a chain forgets the steps before", SEAL, '"chain", encode(before, t, *digests))', '"chain", encode(b"", t, *digests))',
            "test_running_steps.py -k 'description or at_each_step'"),
@@ -51,7 +51,7 @@ MUTANTS = [
            "test_running_steps.py -k each_state"),
     Mutant("counts are written beside another's state", STATE, "        self._step_there()\n        with", "        with",
            "test_running_steps.py -k each_state"),
-    Mutant("a path is not taken", STEPS, "                file.claim()\n", "                pass\n", "test_running_steps.py -k each_state"),
+    Mutant("a path is not taken", STEPS, "            steps.locked(file.claim)\n", "            pass\n", "test_running_steps.py -k each_state"),
     Mutant("totals go on that cannot pay again", STORE, "                    if any(steps):  #", "                    if False:  #",
            "test_running_steps.py -k cannot_pay"),
     Mutant("a state that others may read", "dpfast/paths.py", "os.O_CREAT | os.O_EXCL | os.O_WRONLY, follow=False)",
@@ -74,4 +74,17 @@ MUTANTS = [
     Mutant("caps are no terms", ROWS, "if cap is not None}\n\n    def nobody", "if cap is None}\n\n    def nobody", "test_running_rows.py -k of_their_own"),
     Mutant("who is counted is not sealed", SEAL, "        if units is not None:\n", "        if False:\n", "test_running_rows.py -k 'weaker or equal_counts'"),
     Mutant("who is counted is not written ahead", STATE, "NOTHING, NOTHING, *frozen) as made", "NOTHING, NOTHING, frozen.counts) as made", "test_running_rows.py -k 'alike or once'"),
+    Mutant("other counts at once are drawn for nothing", SEAL, "if not hmac.compare_digest(self._seal.noted(t, tag), tag):", "if False:",
+           "test_running_steps.py -k 'another_release or known_to'"),
+    Mutant("the process forgets what a ledger's steps were", STEPS, "            self._seal.noted(t, tag)\n", "", "test_running_steps.py -k known_to"),
+    Mutant("the process forgets that a ledger has paid", STEPS, "    note_here(seal.seal(totals.mechanism))\n", "", "test_running_steps.py -k known_to"),
+    Mutant("all steps at once of rows that are chosen anew", STEPS, "    sealing(held, counts)  #", "    #", "test_running_steps.py -k refuse_reserves"),
+    Mutant("names of other cells", STEPS, "    if cells.number != counts.shape[1]:", "    if False:", "test_running_steps.py -k refuse_reserves"),
+    Mutant("all steps at once without names", TOTALS, "    if key is not None and names is None:", "    if False:", "test_running_steps.py -k refuse_reserves"),
+    Mutant("a window from another step", STEPS, "(self._manifest, self.names, t, None):", "(self._manifest, self.names, before.t, None):",
+           "test_running_steps.py -k windows"),
+    Mutant("a window of names in another order", STEPS, "if before._of != (self._manifest, self.names, t, None):", "if before._of[2:] != (t, None):",
+           "test_running_steps.py -k windows"),
+    Mutant("a window with the interval of a total", STEPS, "self._totals.interval(self.t, level, self._last)", "self._totals.interval(self.t, level)",
+           "test_running_steps.py -k windows"),
 ]  # fmt: skip

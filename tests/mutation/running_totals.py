@@ -35,6 +35,8 @@ MUTANTS = [
     Mutant("a bound beyond 64 bits", BUFFERS, "<= (largest := largest_bound(code, steps)):", "<= max(bound, largest := largest_bound(code, steps)):",
            TEST + "'overflows or bad_parameters'"),
     Mutant("halves are rounded down", BUFFERS, "    product += 1 << shift - 1\n", "", TEST + "'plain_integers or golden'"),
+    Mutant("the lower half is not rounded with the upper one", BUFFERS, "    low <<= LOW - shift\n", "    low <<= LOW - shift - 1\n", TEST + "plain_integers"),
+    Mutant("sums of more buffers than they hold", BUFFERS, "    if len(numbers) > 2 * MANY:", "    if False:", TEST + "many_buffers"),
     Mutant("a carry is lost", BUFFERS, "        new_held += carry\n", "", TEST + "plain_integers"),
     Mutant("counts without a clamp", TOTALS, "np.clip(array.astype(np.int64), low, high)", "array.astype(np.int64)", TEST + "clamped"),
     Mutant("totals beyond the ceiling", "dpfast/counts/running/noisy_totals.py", "    if len(array) > totals.ceiling:", "    if False:", TEST + "bad_steps"),

@@ -17,7 +17,7 @@ MUTANTS = [
            "test_seal_guards.py -k traded"),
     Mutant("a keyed release is drawn before it is reserved", "dpfast/noise/release/seal.py", "        self._reserve(seal)\n", "",
            "test_seal_tries.py test_seal_guards.py -k 'empty_input or second_turn'"),
-    Mutant("this process forgets what it has sealed", "dpfast/noise/release/seal.py", "_reserved[seal.key_id] = seal.manifest, seal.tag", "pass",
+    Mutant("this process forgets what it has sealed", "dpfast/noise/release/seal.py", "_reserved[key_id] = about, tag", "pass",
            "test_seal_guards.py -k second_turn"),
     Mutant("a label may be met twice", "dpfast/noise/release/seal.py", "if not resume:", "if False:", "test_seal_guards.py -k second_turn"),
     Mutant("names are not sealed", "dpfast/noise/release/blocks.py", " if self.names else []", " if False else []", "test_seal_guards.py -k traded"),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tiers
 from blake3 import blake3
-from seals import SECRET, E, H, cut, integers, known, texts
+from reference import E, H, integers, texts
+from seals import SECRET, cut, known
 from tiers import SEALED_ROWS
 
 import dpfast

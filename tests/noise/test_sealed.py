@@ -17,7 +17,8 @@ import pytest
 import tiers
 from fresh import workers
 from layouts import FILLED, layouts
-from seals import LAWS, MECH, E, by_blocks, cells, cut, fresh, independent, known, seal_of, texts
+from reference import E, texts
+from seals import LAWS, MECH, by_blocks, cells, cut, fresh, independent, known, seal_of
 from tiers import SEALED_ROWS
 
 import dpfast

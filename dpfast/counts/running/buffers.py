@@ -11,10 +11,11 @@ come to at most reach_i/2, reach_i = min(n, 1/(1 - theta_i)). So v is at most
     r = 1/2 + 2^-g (d + sum of w_i reach_i)/2
 from 2^f (Cx)_t, in units of 1: `rounding_of`. And nothing overflows if
     2^(f + g) X reach_i + reach_i <= 2^96 for each i, and 2^f X total + r <= 2^62,
-`total` the sum of c (`must_fit`): then |high| <= 2^48, a numerator m_i or a_i is below 2^13, so
-high m_i < 2^61 and low m_i + 2^(s - 1) < 2^62; sums of a few of these stay within int64, and v lies
-2^62 from its ends, which discrete Gaussian noise with sigma <= 10^9 does not reach: no draw of the
-stream is beyond 2^36.
+`total` the sum of c, and there are at most 64 buffers (`must_fit`): then |high| <= 2^48, a
+numerator m_i or a_i is below 2^13, so high m_i < 2^61 and low m_i + 2^(s - 1) < 2^62; m_i/2^s and
+a_i/2^b are at most 1, so what `_times` leaves below 2^48 is at most 2^49, and 64 of it stay within
+int64; v lies 2^62 from its ends, which discrete Gaussian noise with sigma <= 10^9 does not reach:
+no draw of the stream is beyond 2^36.
 
 The decoder takes z_t = 2^-f times the noisy step, and one buffer h_i for each u_i:
     y = z - w_1 h_1 - ... - w_d h_d, from left to right
@@ -39,6 +40,7 @@ Reals = npt.NDArray[np.float64]
 LOW = 48  # bits of the lower part
 MASK = (1 << LOW) - 1
 DIGITS = 13  # that a numerator has
+MANY = 64  # buffers
 MOST = 2**62  # that an encoded step may be
 RUN = 1 << 14  # cells at a time: their parts stay within a cache
 
@@ -69,6 +71,8 @@ def must_fit(code: Code, steps: int, bound: int) -> None:
     numbers = (*code.coefficients.decays, *code.coefficients.weights)
     if not all(0 < number < 2**DIGITS and 0 < shift <= LOW for number, shift in numbers):
         raise ParameterError(f"coefficients must be of at most {DIGITS} bits, over powers of two up to 2**{LOW}")
+    if len(numbers) > 2 * MANY:
+        raise ParameterError(f"coefficients must be of at most {MANY} buffers, got {len(code.coefficients.decays)}")
     if code.bits < 0 or code.guard < 1 or code.bits + code.guard > LOW:
         raise ParameterError(f"bits and guard must be at most {LOW} together, got {code.bits} and {code.guard}")
     if not 1 <= bound <= (largest := largest_bound(code, steps)):
@@ -127,19 +131,19 @@ def _encode(code: Code, before: Integers, x: Integers, after: Integers, step: In
 def _times(
     held: Integers, rest: Integers, ratio: tuple[int, int], high: Integers, low: Integers, product: Integers
 ) -> None:
-    """Write high 2^48 + low = [(held 2^48 + rest) number / 2^shift], 0 <= low < 2^48."""
+    """Write high 2^48 + low = [(held 2^48 + rest) number / 2^shift], 0 <= low <= 2^49.
+
+    number held 2^48 is a whole number of 2^shift, so that the rounding is of number rest alone.
+    """
     number, shift = ratio
     np.multiply(rest, number, out=product)
     product += 1 << shift - 1
+    product >>= shift
     np.multiply(held, number, out=high)
-    np.right_shift(product, LOW, out=low)
-    high += low
     np.bitwise_and(high, (1 << shift) - 1, out=low)
     low <<= LOW - shift
-    high >>= shift
-    product &= MASK
-    product >>= shift
     low += product
+    high >>= shift
 
 
 def decoded(code: Code, decoder: Reals, noisy: Integers) -> tuple[Reals, Reals]:

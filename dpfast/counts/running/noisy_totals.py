@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpfast.counts.running.steps import without_ledger
 from dpfast.counts.running.totals import RunningTotals
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.release.arrays import integer_array
 from dpfast.noise.release.counts import refuse_less
-from dpfast.privacy.parameters import Real, unseeded, whole
+from dpfast.privacy.parameters import Real, flag, unseeded, whole
 
 if TYPE_CHECKING:
     from dpfast.counts.running.buffers import Reals
+    from dpfast.noise.release.key import ReleaseKey
     from dpfast.privacy.guarantee import Guarantee
 
 
@@ -102,17 +104,32 @@ class NoisyTotals:
 
 
 @unseeded
-def running_totals(totals: RunningTotals, counts: npt.ArrayLike) -> NoisyTotals:
+def running_totals(
+    totals: RunningTotals,
+    counts: npt.ArrayLike,
+    *,
+    key: ReleaseKey | None = None,
+    names: Any = None,
+    resume: bool = False,
+) -> NoisyTotals:
     """Release the running totals of all steps at once.
 
     totals: how many steps, what one unit contributes, and the budget.
     counts: integers of shape (steps, cells), what each step adds to each cell; at most the ceiling
         of steps. Counts are clamped to the bound of the totals.
+    key: a release key: the same noise for the same totals, names and counts, wherever and however
+        often. They are the bytes that `ledger.running` gives under it, step by step.
+    names: under a key, of the cells, a column of integers or strings, each once, in any order.
+    resume: whether this is the release again that was begun under the key's label. It may have more
+        steps by now, or fewer.
 
     Returns: a NoisyTotals.
-    Privacy: spends totals.guarantee, once for all steps, and each call spends it anew. A ledger
-        pays for `ledger.running(totals, …)`, whose steps can be taken again for the same bytes.
-    Raises: DTypeError, ParameterError; EntropyError. None depends on the counts' values.
+    Privacy: spends totals.guarantee, once for all steps, and each call spends it anew; under a key
+        once for these counts, of whatever number of steps. Other counts under it, also of one early
+        step, are another release, and spend it once more: a record of this process refuses them,
+        and other processes do not know. A ledger pays for `ledger.running(totals, …)` alone.
+    Raises: DTypeError, ParameterError; EntropyError; KeyReuseError (the label names a release
+        already). OtherInputError alone depends on the counts' values.
 
         >>> totals = dpfast.RunningTotals(365, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")
         >>> per_day = np.ones((365, 4), np.int64)  # sign-ups, by region
@@ -128,6 +145,16 @@ def running_totals(totals: RunningTotals, counts: npt.ArrayLike) -> NoisyTotals:
     if len(array) > totals.ceiling:
         raise ParameterError(f"counts must be of at most {totals.ceiling:,} steps, the ceiling, got {len(array):,}")
     refuse_less(counts, totals)
+    if key is not None and names is None:
+        raise ParameterError(
+            "names must be given under a key: they are sealed with the counts, and matched in any order"
+        )
+    if key is not None:
+        found = without_ledger(totals, array, key, names, resume=flag("resume", resume))
+        return NoisyTotals(totals, found)
+    if names is not None or resume is not False:
+        what = "resume is" if names is None else "names are"
+        raise ParameterError(f"{what} for a release under a key, and there is no key")
     encoder, decoder = totals.begin(array.shape[1])
     values = np.empty(array.shape)
     mechanism: Any = totals.mechanism

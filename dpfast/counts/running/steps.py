@@ -8,6 +8,7 @@ same counts gives the same bytes; with other counts it is refused, never noised 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,9 +17,9 @@ from dpfast.counts.running.state import Frozen, Kept, StateFile
 from dpfast.errors import DTypeError, FileError, KeyReuseError, LedgerError, ParameterError
 from dpfast.noise.release.columns import column
 from dpfast.noise.release.counts import refuse_less
-from dpfast.noise.release.key import release_key
-from dpfast.noise.release.seal import another
-from dpfast.noise.release.steps import STEPS, Stepping
+from dpfast.noise.release.key import release_key, sealing
+from dpfast.noise.release.seal import another, note_here
+from dpfast.noise.release.steps import STEPS, Here, Stepping
 from dpfast.privacy.parameters import flag, shown, whole
 
 if TYPE_CHECKING:
@@ -27,28 +28,80 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpfast.ledger import Ledger
+    from dpfast.noise.release.seal import Manifest
 
 
 class RunningStep:
-    """The noisy totals of one step.
+    """The noisy totals of one step, or of a window of the last ones. What they tell spends nothing.
 
     t: its number. values: float64, in the order of the names. names: as they were given.
     """
 
-    def __init__(self, totals: Any, t: int, values: npt.NDArray[np.float64], cells: Cells) -> None:
-        self._totals, self.t, self.values, self._cells = totals, t, values, cells
+    def __init__(
+        self,
+        of: tuple[Any, Manifest],
+        t: int,
+        values: npt.NDArray[np.float64],
+        cells: Cells,
+        last: int | None = None,
+    ) -> None:
+        """of: the totals, and their manifest."""
+        (self._totals, self._manifest), self.t, self.values, self._cells, self._last = of, t, values, cells, last
         self.names = cells.names
 
+    @property
+    def _of(self) -> tuple[Any, ...]:
+        return self._manifest, self.names, self.t, self._last
+
     def interval(self, level: Any = 0.95) -> Any:
-        """The half-width within which a total's noise stays with this probability."""
-        return self._totals.interval(self.t, level)
+        """The half-width within which a value's noise stays with this probability."""
+        return self._totals.interval(self.t, level, self._last)
+
+    def last(self, steps: int, before: Any = None) -> RunningStep:
+        """The sums of the last steps, with an interval of their own: a window over time.
+
+        before: the totals after the step before the window, as they were published: its
+            RunningStep, or its values in the order of these names. No state keeps them. A window
+            that begins with the first step has none.
+        A window is a difference of two totals, which share most of their noise, so its interval is
+        less than theirs together. Windows of fewer than about 8 steps have more noise than counts
+        with noise of their own would have. Raises: DTypeError, ParameterError.
+        """
+        seen = whole("steps", steps, 1)
+        if self._last is not None:
+            raise ParameterError("last is of totals, and this is a window: ask the totals themselves")
+        if (seen < self.t) is (before is None):
+            must = "given" if before is None else "left out"
+            raise ParameterError(
+                f"before must be {must} for the last {seen:,} of {self.t:,} steps: the totals before them"
+            )
+        earlier = 0.0 if before is None else self._totals_before(self.t - seen, before)
+        of = self._totals, self._manifest
+        return RunningStep(of, self.t, self.values - earlier, self._cells, min(seen, self.t))
+
+    def _totals_before(self, t: int, before: Any) -> npt.NDArray[np.float64]:
+        """Raises: DTypeError, ParameterError."""
+        if isinstance(before, RunningStep):
+            if before._of != (self._manifest, self.names, t, None):  # noqa: SLF001  another of its kind
+                raise ParameterError(
+                    f"before must be step {t:,} of the same totals, with its names in this order, got {before!r}"
+                )
+            return before.values
+        found = np.asarray(before)
+        if found.dtype.kind not in "iuf":
+            raise DTypeError(f"before must be a RunningStep or its values, not {found.dtype}")
+        if found.shape != self.values.shape:
+            raise ParameterError(f"before must be one for each of {self.values.size:,} names, got shape {found.shape}")
+        return found.astype(np.float64)
 
     def metadata(self) -> dict[str, object]:
         """What a reader is told: JSON-able."""
-        return {**self._totals.metadata(), **self._cells.terms(), "step": self.t}
+        window = {} if self._last is None else {"last": self._last}
+        return {**self._totals.metadata(), **self._cells.terms(), "step": self.t, **window}
 
     def __repr__(self) -> str:
-        return f"<RunningStep {self.t}: {self.values.size} totals>"
+        window = "" if self._last is None else f", windows of {self._last}"
+        return f"<RunningStep {self.t}: {self.values.size} totals{window}>"
 
 
 class Running:
@@ -107,16 +160,17 @@ class Running:
         def reserve(tag: bytes) -> None:
             tags.append(tag)
             self._steps.reserve(t, tag, kept.tag, lambda: None if file is None else file.write_ahead(t, frozen))
+            self._seal.noted(t, tag)
 
         noisy = self._seal.noised(self.totals.mechanism, t, chain, encoded, reserve)
         values, decoder = self.totals.decode(kept.decoder, noisy)
         after = Kept(t, chain, tags[0], encoder, decoder, self._cells.after(kept.table, frozen.units, t))
         if file is not None and keep:
-            with self._steps.locked():
-                file.replace(after)
+            self._steps.locked(partial(file.replace, after))
         if t > self._kept[0].t:
             self._kept = [after, kept]
-        return RunningStep(self.totals, t, self._cells.as_given(values), self._cells)
+        of = self.totals, self._seal.manifest
+        return RunningStep(of, t, self._cells.as_given(values), self._cells)
 
     def _begin(self, steps: Any, file: StateFile | None, replay: Iterable[Any]) -> Running:
         """Go on where the state is; or where none is, draw the steps of a replay again.
@@ -128,8 +182,7 @@ class Running:
             return self
         last, _ = steps.last()
         if file is not None and last == 0:
-            with steps.locked():
-                file.claim()
+            steps.locked(file.claim)
         for t, counts in enumerate(replay, 1):
             if t > last:
                 raise ParameterError(
@@ -160,8 +213,7 @@ class Running:
         """What the file has, if it agrees with the ledger. Raises: LedgerError, FileError."""
         if self._file is None:
             return []
-        with self._steps.locked():
-            found = self._file.read()
+        found: list[Kept] = self._steps.locked(self._file.read)
         if not found:
             return []
         if found[-1].t == 1:
@@ -274,7 +326,22 @@ def opened(
         raise ParameterError("replay must be left out where totals are created, for no step of theirs is reserved")
     if file is not None and not resume and file.is_there():
         raise FileError(f"{file.path} is there: resume=True goes on with its totals, and new totals have another state")
-    return running._begin(ledger._run(totals, seal, resume=resume), file, days)  # noqa: SLF001
+    steps = ledger._run(totals, seal, resume=resume)  # noqa: SLF001
+    note_here(seal.seal(totals.mechanism))
+    return running._begin(steps, file, days)  # noqa: SLF001
+
+
+def without_ledger(
+    totals: Any, counts: npt.NDArray[Any], key: Any, names: Any, *, resume: bool
+) -> npt.NDArray[np.float64]:
+    """The values of all steps, (steps, cells), where nobody pays: `running_totals` under a key."""
+    held, cells = release_key(key), Cells(names)
+    if cells.number != counts.shape[1]:
+        raise ParameterError(f"names must be one for each of {counts.shape[1]:,} cells, got {cells.number:,}")
+    sealing(held, counts)  # which refuses counts of rows that a later try would choose anew
+    seal = Stepping.of(held, totals, cells.sorted)
+    running = Running(totals, seal, cells)._begin(Here(seal, totals.mechanism, resume=resume), None, ())  # noqa: SLF001
+    return np.array([running.step(t, day).values for t, day in enumerate(counts, 1)])
 
 
 def _each(replay: Any, what: str) -> Iterator[Any]:

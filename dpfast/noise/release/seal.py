@@ -494,7 +494,8 @@ def check_versions(stream: int, version: int) -> None:
 
 # ------------------------------------------------------------------ the record of this process
 
-_reserved: dict[str, tuple[Manifest, bytes]] = {}  # by the id of the release key: what it was sealed with
+# By the id of the release key, and of a step of running totals: what it was sealed with.
+_reserved: dict[str, tuple[Manifest, bytes]] = {}
 
 
 def reserve_here(seal: Seal, *, resume: bool) -> None:
@@ -508,12 +509,14 @@ def reserve_here(seal: Seal, *, resume: bool) -> None:
 
 def note_here(seal: Seal) -> tuple[Manifest, bytes] | None:
     """What this process has sealed under the key; if nothing, the seal, and None."""
-    if not seal.secure:
-        return None
+    return noted(seal.key_id, seal.manifest, seal.tag) if seal.secure else None
+
+
+def noted(key_id: str, about: Manifest, tag: bytes) -> tuple[Manifest, bytes] | None:
     with lock:
-        known = _reserved.get(seal.key_id)
+        known = _reserved.get(key_id)
         if known is None:
-            _reserved[seal.key_id] = seal.manifest, seal.tag
+            _reserved[key_id] = about, tag
         return known
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from blake3 import blake3
@@ -19,10 +19,12 @@ from dpfast.errors import OtherInputError
 from dpfast.noise.release import seal as seals
 from dpfast.noise.release.blocks import BLOCK, Blocks
 from dpfast.noise.release.names import words_of
-from dpfast.noise.release.secret import Labelled, encode, keyed
+from dpfast.noise.release.secret import Labelled, encode, keyed, warn_insecure
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+Found = TypeVar("Found")
 
 STEPS = "steps"  # the kind of its manifest
 COUNTS, UNITS = "counts", "units"  # columns of the digests of what came in; what gets noise has no name
@@ -75,6 +77,18 @@ class Stepping:
         """Where a block's stream key is taken from. digest: that of the copy which gets noise."""
         return encode(t, chain, block, digest)
 
+    def seal(self, mechanism: Any) -> seals.Seal:
+        """What the record of this process has of the label: no step of it yet."""
+        return seals.Seal(self.key, {"": mechanism}, self.manifest, {})
+
+    def noted(self, t: int, tag: bytes) -> bytes:
+        """The tag of step t that this process took first under the key: this one, if it took none.
+
+        Fixed keys are exempt.
+        """
+        known = seals.noted(f"{self.key.id} {t}", self.manifest, tag) if self.key.secure else None
+        return tag if known is None else known[1]
+
     def mac(self) -> blake3:
         """What makes the code of a file of state, once it was fed with all that it holds."""
         return blake3(key=self.key._keyed("running state", self._encoded), max_threads=1)  # noqa: SLF001
@@ -113,3 +127,33 @@ class _Step(seals.Task):
             return keyed(secret, "stream key", mine.point(t, chain, j, digest))
 
         blocks.draw(key_of, lambda j, fields: mine.digest("", j, fields))
+
+
+# ------------------------------------------------------------------ the record of this process
+
+
+class Here:
+    """What a ledger does for steps, where nobody pays: a record of this process compares them."""
+
+    def __init__(self, seal: Stepping, mechanism: Any, *, resume: bool) -> None:
+        """Raises: KeyReuseError (reserved here without resume=True, or for another release)."""
+        self._seal = seal
+        seals.reserve_here(seal.seal(mechanism), resume=resume)
+        if not seal.key.secure:
+            warn_insecure("a release")
+
+    def last(self) -> tuple[int, bytes]:
+        return 0, self._seal.tag_0
+
+    def reserve(self, t: int, tag: bytes, *_: object) -> None:
+        """Raises: OtherInputError (this process took step t of another input)."""
+        label = self._seal.key.label
+        if not hmac.compare_digest(self._seal.noted(t, tag), tag):
+            raise OtherInputError(
+                f"{label!r}: the input is not the one with which step {t} was reserved in this process, or an earlier step is "
+                f"another: other counts are a new release under {seals.another(label)}. That it is another, or is not, is for "
+                "its holder alone, and never published"
+            )
+
+    def locked(self, call: Callable[[], Found]) -> Found:
+        return call()
