@@ -320,7 +320,7 @@ class OutOfCore:
             (self.of(ROWS), {"domain": [1, 1]}, ParameterError, "each key once"),
             (self.of(ROWS), {"shards": 0}, ParameterError, "shards"),
             (self.of(ROWS.set_column(0, "user", nulls)), {}, DTypeError, "no nulls|none missing"),
-            (self.of(ROWS.set_column(1, "page", nulls)), {}, DTypeError, "must hold no nulls"),
+            (self.of(ROWS.set_column(1, "page", nulls)), {}, DTypeError, "must contain no nulls"),
             (ROWS, {}, DTypeError, "rows must be a "),
             (self.failing(), {}, DTypeError, "^rows cannot be read: "),
         ):
@@ -394,8 +394,8 @@ class OutOfCore:
             (
                 (good.slice(0, 0), {}, ParameterError, "at least one key"),
                 (pa.concat_tables([good, good.slice(3, 1)]), {}, ParameterError, "each key once"),
-                (good.set_column(0, "key", nulls), {}, DTypeError, "must hold no nulls"),
-                (good.set_column(1, "n", nulls), {}, DTypeError, "must hold no nulls"),
+                (good.set_column(0, "key", nulls), {}, DTypeError, "must contain no nulls"),
+                (good.set_column(1, "n", nulls), {}, DTypeError, "must contain no nulls"),
                 (good.set_column(1, "n", pa.array(np.ones(9))), {}, DTypeError, "integers that fit int64, not double"),
                 (good.set_column(1, "n", pa.array([1] * 9, pa.uint64())), {}, DTypeError, "CAST it to BIGINT"),
                 (good.set_column(0, "key", pa.array(np.ones(9))), {}, DTypeError, "integers or texts"),

@@ -167,7 +167,9 @@ RULES = [  # a cell, the message, the options that the message names and that th
 @pytest.mark.parametrize(("cell", "message", "options", "count"), RULES)
 def test_a_message_names_the_rule_and_the_option_that_helps(tmp_path, cell, message, options, count) -> None:
     text = f"n,city\n{SECRET},a\n{cell},b\n"
-    with pytest.raises(UnusableValuesError, match="column 'n' of .* must hold whole numbers, and holds ") as caught:
+    with pytest.raises(
+        UnusableValuesError, match="column 'n' of .* must contain whole numbers, but contains "
+    ) as caught:
         read(text, tmp_path)
     assert message in str(caught.value)
     assert SECRET not in str(caught.value)
@@ -503,7 +505,7 @@ def test_a_pipe_goes_through(tmp_path) -> None:
         (gzip.compress(PLAIN.encode(), mtime=0)[:-3], ["-", "--format", "csv.gz", "--metadata", "m"], "standard input is cut short"),
         (b'city,n\n"Oslo', ["-", "--format", "csv", "--metadata", "m"], "standard input ends inside a quoted field"),
         (b"", ["-", "--format", "csv", "--metadata", "m"], "standard input is empty"),
-        (b'{"n":1}\n{"n"', ["-", "--format", "jsonl", "--metadata", "m"], "standard input must hold an object a line"),
+        (b'{"n":1}\n{"n"', ["-", "--format", "jsonl", "--metadata", "m"], "standard input must contain an object a line"),
         (PLAIN.encode(), ["-", "--format", "csv", "--metadata", "m", "--sort-by", "city"], "IN must be a file for --sort-by"),
     ],
 )  # fmt: skip
@@ -569,7 +571,7 @@ def test_a_folder_of_parquet_is_one_table(tmp_path, capsys) -> None:
     assert table == {"n": [0, 10, 1, 11], "name": ["a", "b"] * 2, "city": ["Lima", "Lima", "Oslo", "Oslo"]}
     pq.write_table(pa.table({"n": [1], "other": ["a"]}), source / "city=Oslo" / "second.parquet")
     refused(
-        capsys, main(["privatize", str(source), str(tmp_path / "o.parquet"), *LAW]), "must hold files of one schema"
+        capsys, main(["privatize", str(source), str(tmp_path / "o.parquet"), *LAW]), "must contain files of one schema"
     )
     (source / "metadata").mkdir()
     (source / "metadata" / "v1.metadata.json").touch()
@@ -609,7 +611,7 @@ def test_json_lines_of_another_shape_are_refused(tmp_path, capsys, lines) -> Non
     refused(
         capsys,
         main(["privatize", str(tmp_path / "in.jsonl"), str(tmp_path / "out.csv"), *LAW]),
-        "must hold an object a line",
+        "must contain an object a line",
         expected=1,
     )
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
@@ -648,7 +650,7 @@ def test_columns_that_hold_counts_are_counts(tmp_path, column, options, expected
         (pa.array([1.0, float("inf")]), r"2\*\*53 or more"),
         (pa.array([Decimal("1.50")]), "something behind the point: for real values"),
         (pa.array([Decimal(2**70)]), "fit in int64 or in uint64"),
-        (pa.array([True]), "must hold integers, and holds bool"),
+        (pa.array([True]), "must contain integers, but contains bool"),
     ],
 )  # fmt: skip
 def test_columns_that_hold_none_say_why(tmp_path, capsys, column, message) -> None:

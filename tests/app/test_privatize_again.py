@@ -424,7 +424,7 @@ def another(path: Path) -> None:
     [
         (absent, "does not exist: `dpfast key create .*` makes one, for a new release"),
         (open_to_others, "others may read or write the key file"),
-        (truncated, "must hold 32 bytes, and holds 31"),
+        (truncated, "must contain 32 bytes, but contains 31"),
         (another, "is reserved .* under another key"),
     ],
 )
@@ -450,7 +450,7 @@ def test_a_bad_cell_costs_nothing(release, capsys) -> None:
     """The whole file is read before it is reserved."""
     with release.source.open("a") as file:
         file.write("many,1,a\n")
-    failed(capsys, release.run(), "column 'n' of .* must hold whole numbers")
+    failed(capsys, release.run(), "column 'n' of .* must contain whole numbers")
     assert release.charges == 0
 
 

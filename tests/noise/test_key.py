@@ -285,9 +285,9 @@ def device(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (truncated, "must hold 32 bytes, and holds 31"),
-        (longer, "must hold 32 bytes, and holds 33"),
-        (lambda path: path.write_bytes(b""), "must hold 32 bytes, and holds 0"),
+        (truncated, "must contain 32 bytes, but contains 31"),
+        (longer, "must contain 32 bytes, but contains 33"),
+        (lambda path: path.write_bytes(b""), "must contain 32 bytes, but contains 0"),
         (lambda path: path.chmod(0o640), "others may read or write .*chmod 600"),
         (lambda path: path.chmod(0o604), "others may read or write"),
         (lambda path: path.chmod(0o620), "others may read or write"),
