@@ -192,7 +192,7 @@ def test_the_columns_that_were_asked_for(made) -> None:
     ids=type,
 )
 def test_what_has_no_columns_takes_none(values) -> None:
-    with pytest.raises(ParameterError, match="^columns must be left out for what is no frame"):
+    with pytest.raises(ParameterError, match="^columns must be left out here, because only a frame"):
         COUNTS.release(values, columns=["a"])
 
 

@@ -182,7 +182,7 @@ def test_a_message_names_the_rule_and_the_option_that_helps(tmp_path, cell, mess
         ("1.5", "behind the decimal point: for real values"),
         ("1e6", "exponent"),
         ("inf", "infinity"),
-        ("x", "no number by any rule"),
+        ("x", "not a number by any rule"),
     ],
 )
 def test_what_no_option_reads_is_named(tmp_path, cell, message) -> None:
@@ -420,7 +420,7 @@ def test_noise_that_was_drawn_stays_charged_and_the_message_says_so(tmp_path, ca
     refused(
         capsys,
         code,
-        "no number by any rule .*; the charge in .* stays: without a key another try is another release",
+        "not a number by any rule .*; the charge in .* stays: without a key another try is another release",
         expected=4,
     )
     assert (ledger.spent.epsilon, (tmp_path / "out.csv").exists()) == (1, False)
@@ -578,7 +578,9 @@ def test_a_folder_of_parquet_is_one_table(tmp_path, capsys) -> None:
     refused(capsys, main(["privatize", str(source), str(tmp_path / "o.parquet"), *LAW]), "Delta or Iceberg table")
     (tmp_path / "none").mkdir()
     refused(
-        capsys, main(["privatize", str(tmp_path / "none"), str(tmp_path / "o.parquet"), *LAW]), "holds no Parquet file"
+        capsys,
+        main(["privatize", str(tmp_path / "none"), str(tmp_path / "o.parquet"), *LAW]),
+        "contains no Parquet file",
     )
 
 

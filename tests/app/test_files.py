@@ -431,7 +431,7 @@ def test_absent_values_need_a_stand_in(tmp_path, end, odd) -> None:
     else:
         store(pa.table({"x": pa.array([float(SECRET), odd], from_pandas=False)}), source)
     with pytest.raises(
-        UnusableValuesError, match="holds NaN, an infinity, a null or an empty cell: --missing"
+        UnusableValuesError, match="contains NaN, an infinity, a null or an empty cell: --missing"
     ) as caught:
         copied_reals(source, tmp_path / f"out{end}", columns)
     assert SECRET not in str(caught.value)

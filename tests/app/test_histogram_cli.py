@@ -508,7 +508,7 @@ WRONG = [
     (["--epsilon", "1", "--lower", "1e30"], "--lower and --upper must leave something of int64"),
     (["--epsilon", "1", "--sum", "hours"], "'--sum' and '--clamp' must be given together"),
     (["--epsilon", "1", "--clamp", "0", "1"], "'--sum' and '--clamp' must be given together"),
-    (["--epsilon", "1", "--granularity", "1"], "'--granularity' is of values"),
+    (["--epsilon", "1", "--granularity", "1"], "'--granularity' is about values"),
     (["--epsilon", "1", "--sum", "hours", "--clamp", "2", "1"], "--clamp must be A and B, A at most B, got 2 and 1"),
     (["--epsilon", "1", "--sum", "hours", "--clamp", "0", "0"], "--clamp must reach to"),
     (
@@ -532,7 +532,7 @@ WRONG = [
     (["--epsilon", "1", "--sum", "none", "--clamp", "0", "1"], "--sum: no column is named 'none'"),
     (["--epsilon", "1", "--intervals", "1"], "--intervals must be above 0 and below 1, got 1"),
     (["--epsilon", "1", "--intervals", "0"], "--intervals must be above 0 and below 1, got 0"),
-    (["--epsilon", "1", "--jointly"], "'--jointly' says what '--intervals' hold"),
+    (["--epsilon", "1", "--jointly"], "'--jointly' says what '--intervals' contain"),
     (["--epsilon", "1", "--threshold"], "give either '--domain', the public keys, or '--threshold'"),
     (["--epsilon", "1", "--by", "city"], "--by must name each column once"),
     (["--epsilon", "1", "--unit", "city"], "--by must not name the column of --unit, 'city'"),

@@ -198,7 +198,7 @@ def test_a_cell_that_is_no_date_or_number_fails_and_is_not_quoted(capsys) -> Non
         assert main(words) == 1
         out, err = capsys.readouterr()
         assert out == ""
-        one_error(err, f"{said}.*--null names what is none$")
+        one_error(err, f"{said}.*--null says which texts are missing$")
         assert "918273645" not in err
     assert main([*week, "--null", "?"]) == 0
 

@@ -611,7 +611,7 @@ def test_many_columns_of_far_names() -> None:
         ({"domain": [(1, 2, 3)]}, DTypeError, "domain must be columns"),
         ({"domain": [(1, "a"), (2, "a", 3)]}, DTypeError, "domain must be columns"),
         ({"domain": [(1, "a"), (1, "a")]}, ParameterError, "domain must list each key once"),
-        ({"domain": [([], "a")]}, DTypeError, "domain must hold"),
+        ({"domain": [([], "a")]}, DTypeError, "domain must contain"),
         ({"domain": []}, ParameterError, "domain must contain at least one key"),
         ({"domain": ([1, 1], ["a"])}, ParameterError, r"domain\[0\] must list each key once"),
         ({"domain": ([1], [])}, ParameterError, r"domain\[1\] must contain at least one key"),
