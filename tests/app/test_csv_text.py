@@ -94,7 +94,7 @@ def test_counts_reach_the_ends_of_both_64_bit_types(tmp_path) -> None:
 def test_what_is_no_plain_integer_is_refused(tmp_path, bad) -> None:
     """The message names file and column, and neither the value nor the row."""
     source = csv_file(tmp_path, f'count,x\n{SECRET},1\n"{bad}",2\n')
-    with pytest.raises(UnusableValuesError, match=r"column 'count' of .*in\.csv must hold") as caught:
+    with pytest.raises(UnusableValuesError, match=r"column 'count' of .*in\.csv must contain") as caught:
         rewritten(source, ["count"])
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     assert SECRET not in str(caught.value)

@@ -146,7 +146,7 @@ def test_decimals_are_counts_if_nothing_is_behind_the_point(values) -> None:
     if whole:
         assert numbers.of_decimals(column, "n").to_pylist() == [int(value) for value in values]
     else:
-        with pytest.raises(UnusableValuesError, match="behind the point"):
+        with pytest.raises(UnusableValuesError, match="after the decimal point"):
             numbers.of_decimals(column, "n")
 
 
@@ -179,7 +179,7 @@ def test_a_message_names_the_rule_and_the_option_that_helps(tmp_path, cell, mess
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("1.5", "behind the decimal point: for real values"),
+        ("1.5", "after the decimal point: for real values"),
         ("1e6", "exponent"),
         ("inf", "infinity"),
         ("x", "not a number by any rule"),
@@ -644,13 +644,13 @@ def test_columns_that_hold_counts_are_counts(tmp_path, column, options, expected
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array([1, None]), "holds nulls, where every count is needed: --missing"),
-        (pa.array([1.0, None]), "holds NaN or a null where a count is needed: --missing"),
-        (pa.array(["1", None]), "holds an empty cell, NaN, NA or null: --missing"),
-        (pa.array([1.0, 2.5]), "something behind the point: for real values"),
+        (pa.array([1, None]), "contains nulls, where every count is needed: --missing"),
+        (pa.array([1.0, None]), "contains NaN or a null where a count is needed: --missing"),
+        (pa.array(["1", None]), "contains an empty cell, NaN, NA or null: --missing"),
+        (pa.array([1.0, 2.5]), "digits after the decimal point: for real values"),
         (pa.array([1.0, 2.0**53]), r"2\*\*53 or more"),
         (pa.array([1.0, float("inf")]), r"2\*\*53 or more"),
-        (pa.array([Decimal("1.50")]), "something behind the point: for real values"),
+        (pa.array([Decimal("1.50")]), "digits after the decimal point: for real values"),
         (pa.array([Decimal(2**70)]), "fit in int64 or in uint64"),
         (pa.array([True]), "must contain integers, but contains bool"),
     ],

@@ -373,7 +373,7 @@ def test_whole_numbers_stay_whole(here) -> None:
 
 def test_a_value_that_is_no_number(here, capsys) -> None:
     here.rows.write_text("city,person,hours\nOslo,1,many\n")
-    said = here.refused(capsys, "column 'hours' of .* must hold", "--sum", "hours", "--clamp", 0, 8, code=1)
+    said = here.refused(capsys, "column 'hours' of .* must contain", "--sum", "hours", "--clamp", 0, 8, code=1)
     assert "many" not in said
     rows = here.folder / "in.parquet"
     store(pa.table({"city": ["Oslo"], "person": [1], "hours": ["3"]}), rows)

@@ -549,7 +549,7 @@ def test_what_is_wrong_is_refused_by_name(here, capsys, words, match) -> None:
         (
             [1.5],
             ["--by", "c", "--domain", "1,2"],
-            "must be a column of .* and holds double: --bins makes keys of such numbers",
+            "must be a column of .* but contains double: --bins makes keys of such numbers",
         ),
     ],
 )

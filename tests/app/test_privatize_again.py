@@ -440,7 +440,7 @@ def test_a_key_file_that_is_not_the_one(release, capsys, spoil, match) -> None:
 def test_a_pipe_is_refused(release, capsys) -> None:
     release.source.unlink()
     os.mkfifo(release.source)
-    failed(capsys, release.run(), "is no regular file", expected=2)
+    failed(capsys, release.run(), "is not a regular file", expected=2)
     release.source = Path("/dev/stdin")
     failed(capsys, release.run(), "", expected=2)
     assert release.charges == 0

@@ -746,7 +746,7 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
         ({"keys": "city"}, DTypeError, "keys must be a column of .*, not str"),
         ({"keys": np.ma.array([7, 7], mask=[0, 1])}, DTypeError, "masked"),
         ({"unit_ids": [7, None]}, DTypeError, "unit_ids must contain .* there are NoneType, int"),
-        ({"unit_ids": [7.0, 7.5]}, DTypeError, "unit_ids must hold"),
+        ({"unit_ids": [7.0, 7.5]}, DTypeError, "unit_ids must contain"),
     ],
     ids=str,
 )
@@ -786,7 +786,7 @@ def test_nulls_are_refused(case, kind) -> None:
     """In either column, by its name, and no value is told."""
     values = {"integers": [7, None, 7], "texts": ["secret-7", None, "secret-7"]}[case]
     for place in ("keys", "unit_ids"):
-        with pytest.raises(DTypeError, match=f"{place} must hold") as caught:
+        with pytest.raises(DTypeError, match=f"{place} must contain") as caught:
             bounded_histogram(**{**GOOD, "keys": ["a"] * 3, "unit_ids": [1] * 3, place: columns_of(values, kind)})
         assert "7" not in str(caught.value)
 

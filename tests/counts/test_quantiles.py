@@ -446,7 +446,7 @@ def bad() -> Iterator[tuple[dict[str, Any], type[DpfastError], str]]:
     yield {"values": [[5, 7]]}, ParameterError, "values must have one dimension"
     yield {"values": [5]}, ParameterError, "values and unit_ids must be of equal length"
     yield {"unit_ids": None}, DTypeError, "unit_ids must be a column"
-    yield {"unit_ids": [1, None]}, DTypeError, "unit_ids must hold"
+    yield {"unit_ids": [1, None]}, DTypeError, "unit_ids must contain"
     yield {"by": ["a", "b"]}, ParameterError, "by and domain must be given together"
     yield {"domain": ["a", "b"]}, ParameterError, "by and domain must be given together"
     yield {"by": ["a"], "domain": ["a"]}, ParameterError, "by and unit_ids must be of equal length"

@@ -544,7 +544,7 @@ def test_spoilt_terms_are_refused() -> None:
         ({"rho": 1, "epsilon": 1}, ParameterError, "rho, or epsilon and delta"),
         ({"rho": 1, "delta": "0.1"}, ParameterError, "rho, or epsilon and delta"),
         ({"rho": 0}, ParameterError, "rho must be positive"),
-        ({"rho": "1e-40"}, ParameterError, "rho must ask for possible noise"),
+        ({"rho": "1e-40"}, ParameterError, "rho must ask for noise that can be"),
         ({"epsilon": "1e-25", "delta": "1e-30"}, ParameterError, "epsilon must ask for noise that can be"),
         ({"rho": 1, "steps": 0}, ParameterError, "steps must be at least 1"),
         ({"rho": 1, "steps": 2**20 + 1}, ParameterError, "steps must be at most"),
