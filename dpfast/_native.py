@@ -392,7 +392,7 @@ def refuse(status: int) -> NoReturn:
     """Raise what a status of dpf_add means. Raises: UnusableValuesError, DpfastError."""
     if status == lib.DPF_NOT_FINITE:
         raise UnusableValuesError(
-            "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
+            "values must be finite; missing=<public number>, with clamp=(a, b), replaces NaN and infinities"
         )
     raise DpfastError("all digits of a draw leave it undecided, so nothing is released")
 

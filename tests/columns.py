@@ -197,7 +197,7 @@ def custom() -> Any:
 
 REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
     "arrow": [
-        (lambda: pa.table({"b": ["x"]}), "^column 0: a pyarrow column must hold integers or floats"),
+        (lambda: pa.table({"b": ["x"]}), "^column 0: a pyarrow column must contain integers or floats"),
         (lambda: pa.scalar(91), "not Int64Scalar$"),
         (lambda: pa.py_buffer(b"91"), "not Buffer$"),
         (lambda: pa.field("a", pa.int64()), "not Field$"),
@@ -219,7 +219,7 @@ REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: pa.RunEndEncodedArray.from_arrays([1], [91]), "not run_end_encoded"),
     ],
     "pandas": [
-        (lambda: pd.DataFrame({"b": ["x"]}), "^column 0: a Series must hold integers or floats"),
+        (lambda: pd.DataFrame({"b": ["x"]}), "^column 0: a Series must contain integers or floats"),
         (lambda: pd.Index([91]), "not Index: labels are kept as they are"),
         (lambda: pd.RangeIndex(91), "not RangeIndex: labels are kept as they are"),
         (lambda: pd.DataFrame({"a": [91]}).groupby("a"), "not DataFrameGroupBy"),
@@ -247,7 +247,7 @@ REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: pd.Series(pd.arrays.ArrowExtensionArray(pa.array([91]).dictionary_encode())), "not dictionary"),
     ],
     "polars": [
-        (lambda: pl.DataFrame({"b": ["x"]}), "^column 0: a Polars column must hold integers or floats"),
+        (lambda: pl.DataFrame({"b": ["x"]}), "^column 0: a Polars column must contain integers or floats"),
         (lambda: pl.LazyFrame({"a": [91]}), "not LazyFrame: collect it"),
         (lambda: pl.DataFrame({"a": [91]}).group_by("a"), "not GroupBy$"),
         (lambda: pl.Series([True]), "not Boolean: "),

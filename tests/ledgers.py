@@ -33,7 +33,7 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where a flush
 CELLS = Sensitivity(2, 1)
 
 
-UNTOLD = "\nwhether a copy was restored since cannot be told without --key-file\n"
+UNTOLD = "\nwithout --key-file nobody can tell whether a copy was restored since\n"
 
 
 def release_key(label: str = "visits/age") -> dpfast.ReleaseKey:

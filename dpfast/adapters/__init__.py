@@ -89,7 +89,7 @@ def library(name: str, extra: str, tested: str, *, package: str | None = None) -
         if not _untested:
             raise ImportError(
                 f"{adapter} found {version}: pip install 'dpfast[{extra}]'; "
-                "dpfast.adapters.allow_untested() takes it all the same",
+                "dpfast.adapters.allow_untested() accepts it anyway",
                 name=name,
             )
         warnings.warn(
@@ -200,7 +200,7 @@ def chosen(columns: Iterable[Any], asked: Any, *, labelled: bool = False) -> lis
     if asked is None:
         if len(names) > 1 and not labelled:
             raise ParameterError(
-                f"columns must name the columns that get noise, for column {names[0]!r:.60} would get noise too: "
+                f"columns must name the columns that get noise, because column {names[0]!r:.60} would get noise too: "
                 f"release(frame, columns=[{names[-1]!r:.60}]), or the column alone"
             )
         return list(range(len(names)))
@@ -273,10 +273,10 @@ def filler(missing: object, dtype: np.dtype[Any]) -> int:
     """
     if missing is None:
         raise UnusableValuesError(
-            "counts must not hold nulls; missing=<public integer> stands for them, and gets noise like any count"
+            "counts must not contain nulls; missing=<public integer> replaces them, and gets noise like any count"
         )
     if not isinstance(missing, int):
-        raise DTypeError(f"missing must be an int, for the nulls are among {dtype}, not {type(missing).__name__}")
+        raise DTypeError(f"missing must be an int, because the nulls are among {dtype}, not {type(missing).__name__}")
     ends = np.iinfo(dtype)
     if not ends.min <= missing <= ends.max:
         raise ParameterError(f"missing must be of the type of counts, {dtype}, got {missing!s:.40}")

@@ -45,7 +45,7 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
     if not isinstance(values, (pa.Array, pa.ChunkedArray)):
         hint = ": give it as .to_table()" if hasattr(values, "to_table") else ""
         raise DTypeError(
-            "of pyarrow a release takes a column, a Table, a RecordBatch or a reader of these, not "
+            "from pyarrow a release takes a column, a Table, a RecordBatch or a reader of these, not "
             f"{type(values).__name__}{hint}"
         )
     noisy = pa.array(released(read(values, options["missing"]), **options))
@@ -86,7 +86,7 @@ def read(values: Any, missing: object) -> Any:
         hint = ": column.cast('int64') takes what fits" if pa.types.is_boolean(values.type) else ""
         if pa.types.is_decimal(values.type):  # and then it may be released
             hint = ": column.cast(pyarrow.decimal128(38, 0)) takes whole numbers"
-        raise DTypeError(f"a pyarrow column must hold integers or floats, not {values.type}{hint}")
+        raise DTypeError(f"a pyarrow column must contain integers or floats, not {values.type}{hint}")
     if pa.types.is_decimal(values.type):
         values = _whole(values)
     kind = values.type

@@ -310,7 +310,7 @@ def _type(schema: Any, where: str = "") -> Any:
         kind = "a dictionary" if schema.dictionary else f"the Arrow format {found!r:.20}"
         hint = {"d": ": cast it, such as sum(x)::bigint in DuckDB", "b": ": cast it to an integer"}.get(found[:1], "")
         raise DTypeError(
-            f"{where}an Arrow column must hold integers or floats, not {kind}{'' if schema.dictionary else hint}"
+            f"{where}an Arrow column must contain integers or floats, not {kind}{'' if schema.dictionary else hint}"
         )
     return FORMATS[found]
 

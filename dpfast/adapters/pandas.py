@@ -54,7 +54,7 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
         return frame
     if not isinstance(values, pd.Series):
         hint = next((HINT[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINT), "")
-        raise DTypeError(f"of pandas a release takes a Series or a DataFrame, not {type(values).__name__}{hint}")
+        raise DTypeError(f"from pandas a release takes a Series or a DataFrame, not {type(values).__name__}{hint}")
     cells, key = _read(values, options["missing"]), options.get("key")
     if key is not None and options.get("names") is None and not _by_place(values.index, key):
         options["names"] = values.index
@@ -99,7 +99,7 @@ def _read(values: Any, missing: object) -> Any:
         hint = ": astype('int64') makes 0 and 1 of it" if pd.api.types.is_bool_dtype(dtype) else hint
         if str(dtype).startswith("decimal"):  # the cast refuses a fraction
             hint = ": astype(pandas.ArrowDtype(pyarrow.decimal128(38, 0))) makes counts of them, where all are whole"
-        raise DTypeError(f"a Series must hold integers or floats, dense, not {dtype}{hint}")
+        raise DTypeError(f"a Series must contain integers or floats, dense, not {dtype}{hint}")
     numbers = dtype.numpy_dtype
     null = filler(missing, numbers) if numbers.kind in "iu" and values.hasnans else np.nan
     return cells.to_numpy(dtype=numbers, na_value=null)

@@ -67,7 +67,7 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
     if not isinstance(values, pl.Series):
         hint = ": collect it, or release a column, frame.with_columns(mechanism.release(pl.col(...)))"
         raise DTypeError(
-            "of Polars a release takes a Series, a DataFrame or an expression, not "
+            "from Polars a release takes a Series, a DataFrame or an expression, not "
             f"{type(values).__name__}{hint if isinstance(values, pl.LazyFrame) else ''}"
         )
     return pl.Series(values.name, released(_read(values, options["missing"]), **options))
@@ -86,7 +86,7 @@ def _read(values: Any, missing: object) -> Any:
     if values.dtype not in NUMPY:
         casts = values.dtype.base_type() in {pl.Decimal, pl.Boolean}
         raise DTypeError(
-            f"a Polars column must hold integers or floats of at most 64 bits, not {values.dtype.base_type()}"
+            f"a Polars column must contain integers or floats of at most 64 bits, not {values.dtype.base_type()}"
             + (": column.cast(pl.Int64) makes counts of it" if casts else "")
         )
     if values.dtype.is_integer() and values.null_count():

@@ -215,12 +215,12 @@ def variance(
 def _cells(released: Mapping[str, npt.ArrayLike], noise: Sequence[Any], confidence: Real) -> list[Estimate]:
     """The released integers, and intervals that hold all of a cell together."""
     if not isinstance(noise, (tuple, list)) or len(noise) != len(released):
-        raise DTypeError(f"noise must hold {len(released)} mechanisms, of {', '.join(released)}")
+        raise DTypeError(f"noise must contain {len(released)} mechanisms, of {', '.join(released)}")
     miss = 1 - parameters.probability("confidence", confidence)
     found: list[Estimate] = []
     for (name, value), law in zip(released.items(), noise, strict=True):
         if isinstance(law, type) or not getattr(law, "INTEGERS", False):
-            raise DTypeError(f"noise must hold mechanisms on integers, not {type(law).__name__}")
+            raise DTypeError(f"noise must contain mechanisms on integers, not {type(law).__name__}")
         array = _numbers(name, value)
         if array.dtype.kind == "f":
             raise DTypeError(f"{name} must be integers, as they were released, not {array.dtype}")

@@ -86,7 +86,7 @@ class Cluster:
             raise
         except Exception as error:  # dask hands on the text of what cannot be unpickled, and not its kind
             if "No module named" in str(error):
-                raise ParameterError(f"every worker must have dpfast, and one has not: {error!s:.100}") from None
+                raise ParameterError(f"every worker must have dpfast, and one does not: {error!s:.100}") from None
             raise
         return found
 

@@ -141,7 +141,7 @@ def _told(error: Exception) -> Exception:
     text = str(error)
     if "No module named 'dpfast" in text:
         return ParameterError(
-            "every executor must have dpfast, and one has not: PYSPARK_PYTHON names the Python that it starts"
+            "every executor must have dpfast, and one does not: PYSPARK_PYTHON names the Python that it starts"
         )
     for name, message in re.findall(r"^dpfast\.errors\.(\w+): (.+)$", text, re.MULTILINE)[-1:]:
         made: Exception = getattr(errors, name)(message)

@@ -756,7 +756,7 @@ class Ledger:
             )
         if guarantee.rho_delta and "rho" in kept and not dict(zip(kept, terms.budget, strict=True)).get("delta"):
             raise ParameterError(
-                f"{called} must promise rho without a delta, for this ledger has none for it, got {guarantee!r:.80}: one "
+                f"{called} must promise rho without a delta, because this ledger has none for it, got {guarantee!r:.80}: one "
                 "in rho and delta, or by='zcdp' with own_delta, takes it"
             )
         of_rho = {"delta": "rho_delta"} if "rho" in kept else {}

@@ -18,7 +18,7 @@ from dpfast.system import must_have_owners
 
 BESIDE = "-journal", "-wal", "-shm", ".lock"
 ADVICE = (
-    ". Who may add a file beside a ledger can undo its charges: keep it in a folder of its own (mkdir -m 700), or name "
+    ". Whoever may add a file beside a ledger can undo its charges: keep it in a folder of its own (mkdir -m 700), or name "
     "the group that shares it (shared_with=, --shared-with)"
 )
 

@@ -76,7 +76,7 @@ class Left(NamedTuple):
         with searching():
             found = greatest(fits, Fraction(1, self.n))
         if found is None:
-            raise ParameterError(f"releases must leave each one noise that can be, got {self.n:,}")
+            raise ParameterError(f"releases must leave each one possible noise, got {self.n:,}")
         warn_if_weak("epsilon", found.epsilon)
         return found
 
@@ -86,7 +86,7 @@ class Left(NamedTuple):
         most, spent = self.terms.budget[at], self.spent[at]
         if not most:
             raise ParameterError(
-                "law must be one of a pure epsilon here, such as DiscreteLaplace, for this ledger has no delta: one with "
+                "law must be one of a pure epsilon here, such as DiscreteLaplace, because this ledger has no delta: one with "
                 "delta= pays for Gaussians, and one by='zcdp' for many"
             )
         if most == spent:

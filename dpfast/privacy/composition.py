@@ -149,7 +149,7 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
     found = greatest(fits, most / n)
     if found is None:
         raise ParameterError(
-            f"no spend of each release keeps the total, {parameters.given(epsilon=epsilon, delta=delta)}"
+            f"no spend of each release keeps to the total, {parameters.given(epsilon=epsilon, delta=delta)}"
         )
     promised = guarantee_of("what make returns", found)
     warn_if_weak("rho", promised.rho) if promised.epsilon is None else warn_if_weak("epsilon", promised.epsilon)
@@ -281,7 +281,7 @@ def _parallel(parts: Sequence[Any], promised: Sequence[Guarantee], adjacency: st
     known = [part.add_remove for part in promised if part.add_remove]
     if len(known) < len(promised):
         raise ParameterError(
-            "parts must hold for adding and removing a unit, too, for a unit may leave one part and enter another: give "
+            "parts must hold for adding and removing a unit, too, because a unit may leave one part and enter another: give "
             "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with add_remove=Guarantee(…)"
         )
     if len(parts) > 1 and all(part == parts[0] for part in parts[1:]) and (whole := _by_cells(parts[0])):

@@ -34,7 +34,7 @@ ADJACENCIES = ("add-remove", "substitution")
 
 SEEDS = frozenset(("seed", "rng", "random_state", "generator"))
 NO_SEED = (
-    "noise has no seed, for who knows it knows the noise: keys come from the system; in tests "
+    "noise has no seed, because whoever knows it knows the noise: keys come from the system; in tests "
     "key=dpfast.testing.fixed_key(7).derive(label) repeats a release"
 )
 

@@ -49,7 +49,7 @@ def _stated(l0: int | None, linf: Real | None, l1: Real | None) -> tuple[Cells, 
         return cells, cells.l0 * cells.linf
     total = parameters.exact_positive("l1", l1)
     if l0 is None and total < 1:
-        raise ParameterError(f"l1 must be at least 1 without l0, for it is of whole numbers then, got {shown(l1)}")
+        raise ParameterError(f"l1 must be at least 1 without l0, because it is then of whole numbers, got {shown(l1)}")
     cells = _cells(math.floor(total) if l0 is None else l0, total if linf is None else linf)
     return Cells(cells.l0, min(cells.linf, total)), total
 
@@ -315,7 +315,7 @@ class Sensitivity(Record):
         many, largest = parameters.whole("sums", sums, 1), parameters.whole("cells", cells, 1)
         if self.contributes is None:
             raise ParameterError(
-                "sensitivity must say what one unit contributes, for that meets in sums: Sensitivity(l0, linf), or "
+                "sensitivity must say what one unit contributes, because contributions meet in sums: Sensitivity(l0, linf), or "
                 "Sensitivity(l1=…)"
             )
         l0, linf = self.contributes

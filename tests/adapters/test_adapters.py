@@ -102,7 +102,7 @@ def test_an_untested_version_is_taken_after_an_opt_in_and_warned_of_each_time(mo
     monkeypatch.setattr(adapters, "_untested", False)
     version = "0.7.0"
     monkeypatch.setattr(metadata, "version", lambda _: version)
-    with pytest.raises(ImportError, match=r"found 0\.7\.0: .*allow_untested\(\) takes it all the same$"):
+    with pytest.raises(ImportError, match=r"found 0\.7\.0: .*allow_untested\(\) accepts it anyway$"):
         adapters.library("numpy", "extra", "0.6")
     dpfast.adapters.allow_untested()
     for _ in range(2):
@@ -205,7 +205,7 @@ def test_an_adapter_without_its_library_names_the_extra(name, there, monkeypatch
     monkeypatch.setattr(metadata, "version", lambda _: "0.0.1")
     monkeypatch.delitem(sys.modules, module(name), raising=False)
     says = f"{package} is not installed" if there is None else rf"dpfast's adapter takes {package} .* and found 0\.0\.1"
-    other = "" if there is None else "; dpfast.adapters.allow_untested() takes it all the same"
+    other = "" if there is None else "; dpfast.adapters.allow_untested() accepts it anyway"
     with pytest.raises(ImportError, match=rf"^{says}: pip install 'dpfast\[{extra}\]'{re.escape(other)}$"):
         import_module(module(name))
     extras = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

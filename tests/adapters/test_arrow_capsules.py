@@ -97,7 +97,7 @@ def test_other_types_are_refused(cells) -> None:
     pa = pytest.importorskip("pyarrow")
     for made in (OfArray(pa.array(cells)), OfStream(pa.chunked_array([cells])), OfArray(pa.array(cells).dictionary_encode()) if cells == ["91"] else None):  # fmt: skip
         if made is not None:
-            with pytest.raises(DTypeError, match="an Arrow column must hold integers or floats") as caught:
+            with pytest.raises(DTypeError, match="an Arrow column must contain integers or floats") as caught:
                 COUNTS.release(made)
             assert "91" not in str(caught.value)
 

@@ -97,7 +97,7 @@ def test_nulls_slices_and_chunks(library, data) -> None:
     values = library.cut(library.column(cells, library.kinds[dtype], begin), cut)
     mech = DiscreteLaplace(1, 100) if dtype in INTEGERS else Laplace(1, 100)
     if None in cells[cut]:
-        with pytest.raises(ParameterError, match="^(counts must not hold nulls|values must be finite); missing="):
+        with pytest.raises(ParameterError, match="^(counts must not contain nulls|values must be finite); missing="):
             mech.release(values)
     noisy = fixed(values, mech, missing=missing, clamp=(0, 100))
     plain = np.array([(missing if dtype in INTEGERS else np.nan) if c is None else c for c in cells], dtype)[cut]

@@ -114,7 +114,7 @@ def test_nulls_need_a_number(made) -> None:
 def test_a_column_of_another_kind_is_refused_by_its_place(other, beside) -> None:
     """Booleans beside integers were released as counts, and dates were NumPy's error."""
     with pytest.raises(
-        DTypeError, match=r"^column [01]: a Series must hold integers or floats, dense, not (bool|date|time)"
+        DTypeError, match=r"^column [01]: a Series must contain integers or floats, dense, not (bool|date|time)"
     ):
         COUNTS.release(pd.DataFrame({"a": beside, "b": other}), **ALL)
 
@@ -192,7 +192,7 @@ def test_the_columns_that_were_asked_for(made) -> None:
     ids=type,
 )
 def test_what_has_no_columns_takes_none(values) -> None:
-    with pytest.raises(ParameterError, match="^columns must be left out for what is no frame"):
+    with pytest.raises(ParameterError, match="^columns must be left out here, because only a frame"):
         COUNTS.release(values, columns=["a"])
 
 
@@ -317,8 +317,8 @@ def test_several_keys(keys, domain) -> None:
         (BY, [CITIES], "^domain must be columns"),
         (BY, DOMAINS["frame"][[0]], "^domain must be columns"),
         (ROWS[[]], [CITIES], "^keys must have a column"),
-        (BY, pd.MultiIndex.from_tuples([("Oslo", None)]), "^domain must hold integers or strings"),
-        (BY, pd.MultiIndex.from_tuples(PRODUCT * 2), "^domain must hold each key once"),
+        (BY, pd.MultiIndex.from_tuples([("Oslo", None)]), "^domain must contain integers or strings"),
+        (BY, pd.MultiIndex.from_tuples(PRODUCT * 2), "^domain must list each key once"),
     ],
 )
 def test_keys_and_domain_must_fit(keys, domain, message) -> None:

@@ -160,7 +160,7 @@ def test_what_an_expression_raises(frame) -> None:
     cases = [
         (COUNTS.release(n / 2), "counts must be of an integer dtype"),
         (COUNTS.release(n.cast(pl.String)), "not String"),
-        (COUNTS.release(pl.when(n > 10).then(n)), "counts must not hold nulls; missing="),
+        (COUNTS.release(pl.when(n > 10).then(n)), "counts must not contain nulls; missing="),
         (VALUES.release(n), "not int64: for counts there are"),
         (COUNTS.release(n, lower=2, upper=1), "lower must be at most upper"),
     ]

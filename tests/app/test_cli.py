@@ -141,7 +141,7 @@ def test_an_input_that_is_no_regular_file_is_refused(tmp_path) -> None:
         commands.append(["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *LAW])
     for end, (code, said) in zip(ENDS, run_each(commands), strict=True):
         assert code == 2
-        one_error(said, f"in{end} is no regular file")
+        one_error(said, f"in{end} is not a regular file")
     assert names(tmp_path) == sorted(f"in{end}" for end in ENDS)
 
 
@@ -456,7 +456,7 @@ def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, caps
     (tmp_path / "in.csv").write_text("value\n" + '""\nnan\n-inf\n1e999\n' * 500)
     options = ["--column", "value", "--mechanism", "laplace", *LAW]
     assert privatize(tmp_path, *options, cells=None) == 1
-    one_error(capsys.readouterr().err, "column 'value' of .* holds NaN, .*: --missing would put a public number")
+    one_error(capsys.readouterr().err, "column 'value' of .* contains NaN, .*: --missing would put a public number")
     assert names(tmp_path) == ["in.csv"]
     assert privatize(tmp_path, *options, "--missing", "70.1", "--quiet", cells=None) == 2
     one_error(capsys.readouterr().err, "--missing must come with --clamp")
@@ -528,8 +528,11 @@ def test_gaussian_columns_compose(tmp_path, capsys, spent, choice, totals, each)
 
 
 REFUSED = [
-    (["--mechanism", "one-sided-geometric", *LAW], "is no mechanism: noise that is never negative .*discrete-laplace"),
-    (["--mechanism", "one_sided_geometric", *LAW], "is no mechanism"),
+    (
+        ["--mechanism", "one-sided-geometric", *LAW],
+        "is not a mechanism: noise that is never negative .*discrete-laplace",
+    ),
+    (["--mechanism", "one_sided_geometric", *LAW], "is not a mechanism"),
     (["--mechanism", "laplac", *LAW], "'laplac' is not one of 'discrete-laplace'"),
     (
         [*G, "--rho", "1", "--sensitivity", "1"],
@@ -578,11 +581,11 @@ REALS, COUNTS = [float(SECRET), 0.5], [int(SECRET)]
 @pytest.mark.parametrize(
     ("end", "cells", "law", "code", "message"),
     [
-        (".parquet", REALS, [], 1, "'value' of .* holds numbers with something behind the point: for real values there are lap"),
-        (".npy", REALS, [], 1, "holds numbers with something behind the point: for real values there are laplace and gaus"),
-        (".csv", REALS, [], 1, "must hold whole numbers, .*for real values there are laplace and gaussian"),
-        (".parquet", COUNTS, LAPLACE, 2, "holds int64: for counts there are discrete-laplace and discrete-gaussian"),
-        (".npy", COUNTS, LAPLACE, 2, "holds int64: for counts there are discrete-laplace and discrete-gaussian"),
+        (".parquet", REALS, [], 1, "'value' of .* contains numbers with digits after the decimal point: for real values there are lap"),
+        (".npy", REALS, [], 1, "contains numbers with digits after the decimal point: for real values there are laplace and gaus"),
+        (".csv", REALS, [], 1, "must contain whole numbers, .*for real values there are laplace and gaussian"),
+        (".parquet", COUNTS, LAPLACE, 2, "contains int64: for counts there are discrete-laplace and discrete-gaussian"),
+        (".npy", COUNTS, LAPLACE, 2, "contains int64: for counts there are discrete-laplace and discrete-gaussian"),
     ],
 )  # fmt: skip
 def test_the_law_and_the_column_must_agree(tmp_path, capsys, end, cells, law, code, message) -> None:

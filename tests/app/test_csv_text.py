@@ -94,7 +94,7 @@ def test_counts_reach_the_ends_of_both_64_bit_types(tmp_path) -> None:
 def test_what_is_no_plain_integer_is_refused(tmp_path, bad) -> None:
     """The message names file and column, and neither the value nor the row."""
     source = csv_file(tmp_path, f'count,x\n{SECRET},1\n"{bad}",2\n')
-    with pytest.raises(UnusableValuesError, match=r"column 'count' of .*in\.csv must hold") as caught:
+    with pytest.raises(UnusableValuesError, match=r"column 'count' of .*in\.csv must contain") as caught:
         rewritten(source, ["count"])
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     assert SECRET not in str(caught.value)
@@ -189,7 +189,7 @@ def test_what_is_no_decimal_is_refused(tmp_path, bad) -> None:
     """By column and file, without value, row or context."""
     source = csv_file(tmp_path, f'x,y\n{SECRET}.5,1\n"{bad}",2\n')
     (records,) = csv_text.CsvText(source).records()
-    with pytest.raises(UnusableValuesError, match=r"column 'x' of .*in\.csv must hold decimal numbers") as caught:
+    with pytest.raises(UnusableValuesError, match=r"column 'x' of .*in\.csv must contain decimal numbers") as caught:
         records.reals(0)
     assert SECRET not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

@@ -146,7 +146,7 @@ def test_decimals_are_counts_if_nothing_is_behind_the_point(values) -> None:
     if whole:
         assert numbers.of_decimals(column, "n").to_pylist() == [int(value) for value in values]
     else:
-        with pytest.raises(UnusableValuesError, match="behind the point"):
+        with pytest.raises(UnusableValuesError, match="after the decimal point"):
             numbers.of_decimals(column, "n")
 
 
@@ -167,7 +167,9 @@ RULES = [  # a cell, the message, the options that the message names and that th
 @pytest.mark.parametrize(("cell", "message", "options", "count"), RULES)
 def test_a_message_names_the_rule_and_the_option_that_helps(tmp_path, cell, message, options, count) -> None:
     text = f"n,city\n{SECRET},a\n{cell},b\n"
-    with pytest.raises(UnusableValuesError, match="column 'n' of .* must hold whole numbers, and holds ") as caught:
+    with pytest.raises(
+        UnusableValuesError, match="column 'n' of .* must contain whole numbers, but contains "
+    ) as caught:
         read(text, tmp_path)
     assert message in str(caught.value)
     assert SECRET not in str(caught.value)
@@ -177,10 +179,10 @@ def test_a_message_names_the_rule_and_the_option_that_helps(tmp_path, cell, mess
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("1.5", "behind the decimal point: for real values"),
+        ("1.5", "after the decimal point: for real values"),
         ("1e6", "exponent"),
         ("inf", "infinity"),
-        ("x", "no number by any rule"),
+        ("x", "not a number by any rule"),
     ],
 )
 def test_what_no_option_reads_is_named(tmp_path, cell, message) -> None:
@@ -418,7 +420,7 @@ def test_noise_that_was_drawn_stays_charged_and_the_message_says_so(tmp_path, ca
     refused(
         capsys,
         code,
-        "no number by any rule .*; the charge in .* stays: without a key another try is another release",
+        "not a number by any rule .*; the charge in .* stays: without a key another try is another release",
         expected=4,
     )
     assert (ledger.spent.epsilon, (tmp_path / "out.csv").exists()) == (1, False)
@@ -503,7 +505,7 @@ def test_a_pipe_goes_through(tmp_path) -> None:
         (gzip.compress(PLAIN.encode(), mtime=0)[:-3], ["-", "--format", "csv.gz", "--metadata", "m"], "standard input is cut short"),
         (b'city,n\n"Oslo', ["-", "--format", "csv", "--metadata", "m"], "standard input ends inside a quoted field"),
         (b"", ["-", "--format", "csv", "--metadata", "m"], "standard input is empty"),
-        (b'{"n":1}\n{"n"', ["-", "--format", "jsonl", "--metadata", "m"], "standard input must hold an object a line"),
+        (b'{"n":1}\n{"n"', ["-", "--format", "jsonl", "--metadata", "m"], "standard input must contain an object a line"),
         (PLAIN.encode(), ["-", "--format", "csv", "--metadata", "m", "--sort-by", "city"], "IN must be a file for --sort-by"),
     ],
 )  # fmt: skip
@@ -569,14 +571,16 @@ def test_a_folder_of_parquet_is_one_table(tmp_path, capsys) -> None:
     assert table == {"n": [0, 10, 1, 11], "name": ["a", "b"] * 2, "city": ["Lima", "Lima", "Oslo", "Oslo"]}
     pq.write_table(pa.table({"n": [1], "other": ["a"]}), source / "city=Oslo" / "second.parquet")
     refused(
-        capsys, main(["privatize", str(source), str(tmp_path / "o.parquet"), *LAW]), "must hold files of one schema"
+        capsys, main(["privatize", str(source), str(tmp_path / "o.parquet"), *LAW]), "must contain files of one schema"
     )
     (source / "metadata").mkdir()
     (source / "metadata" / "v1.metadata.json").touch()
     refused(capsys, main(["privatize", str(source), str(tmp_path / "o.parquet"), *LAW]), "Delta or Iceberg table")
     (tmp_path / "none").mkdir()
     refused(
-        capsys, main(["privatize", str(tmp_path / "none"), str(tmp_path / "o.parquet"), *LAW]), "holds no Parquet file"
+        capsys,
+        main(["privatize", str(tmp_path / "none"), str(tmp_path / "o.parquet"), *LAW]),
+        "contains no Parquet file",
     )
 
 
@@ -609,7 +613,7 @@ def test_json_lines_of_another_shape_are_refused(tmp_path, capsys, lines) -> Non
     refused(
         capsys,
         main(["privatize", str(tmp_path / "in.jsonl"), str(tmp_path / "out.csv"), *LAW]),
-        "must hold an object a line",
+        "must contain an object a line",
         expected=1,
     )
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
@@ -640,15 +644,15 @@ def test_columns_that_hold_counts_are_counts(tmp_path, column, options, expected
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array([1, None]), "holds nulls, where every count is needed: --missing"),
-        (pa.array([1.0, None]), "holds NaN or a null where a count is needed: --missing"),
-        (pa.array(["1", None]), "holds an empty cell, NaN, NA or null: --missing"),
-        (pa.array([1.0, 2.5]), "something behind the point: for real values"),
+        (pa.array([1, None]), "contains nulls, where every count is needed: --missing"),
+        (pa.array([1.0, None]), "contains NaN or a null where a count is needed: --missing"),
+        (pa.array(["1", None]), "contains an empty cell, NaN, NA or null: --missing"),
+        (pa.array([1.0, 2.5]), "digits after the decimal point: for real values"),
         (pa.array([1.0, 2.0**53]), r"2\*\*53 or more"),
         (pa.array([1.0, float("inf")]), r"2\*\*53 or more"),
-        (pa.array([Decimal("1.50")]), "something behind the point: for real values"),
+        (pa.array([Decimal("1.50")]), "digits after the decimal point: for real values"),
         (pa.array([Decimal(2**70)]), "fit in int64 or in uint64"),
-        (pa.array([True]), "must hold integers, and holds bool"),
+        (pa.array([True]), "must contain integers, but contains bool"),
     ],
 )  # fmt: skip
 def test_columns_that_hold_none_say_why(tmp_path, capsys, column, message) -> None:

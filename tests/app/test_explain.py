@@ -267,7 +267,7 @@ def test_the_drawn_loss_is_the_loss(mechanism, known) -> None:
         (
             [*LAW, "--plot", "law.png", "--picture", "costs"],
             2,
-            "'--picture costs' draws what '--releases' are together",
+            "'--picture costs' draws what '--releases' cost together",
         ),
         ([*LAW, "--plot", "data.csv"], 2, "plot must be a .png, .svg or .pdf file"),
         ([*LAW, "--plot", "no/law.png"], 1, "cannot write .*law.png: No such file"),

@@ -136,7 +136,7 @@ def test_duplicate_names_pass_unless_chosen(tmp_path) -> None:
 )
 def test_columns_that_are_not_integers_are_refused(tmp_path, values) -> None:
     pq.write_table(pa.table({"count": values}), tmp_path / "in.parquet")
-    with pytest.raises(ParameterError, match="column 'count' must hold integers, and holds"):
+    with pytest.raises(ParameterError, match="column 'count' must contain integers, but contains"):
         files.open_source(tmp_path / "in.parquet", ["count"])
 
 
@@ -221,7 +221,7 @@ def test_pandas_reads_the_column_as_it_is_now(tmp_path) -> None:
 @pytest.mark.parametrize("end", [".parquet", ".arrow"])
 def test_nulls_are_refused(tmp_path, end) -> None:
     store(pa.table({"count": pa.array([int(SECRET), None])}), tmp_path / f"in{end}")
-    with pytest.raises(UnusableValuesError, match=r"column 'count' of .* holds nulls") as caught:
+    with pytest.raises(UnusableValuesError, match=r"column 'count' of .* contains nulls") as caught:
         copied(tmp_path / f"in{end}", tmp_path / f"out{end}", ["count"])
     assert SECRET not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == [f"in{end}"]
@@ -348,7 +348,7 @@ def test_npy_of_any_numbers_and_shape(tmp_path, monkeypatch, dtype, shape, order
 )
 def test_npy_of_other_kinds_is_refused(tmp_path, array) -> None:
     np.save(tmp_path / "in.npy", array)
-    with pytest.raises(ParameterError, match="must hold integers, and holds"):
+    with pytest.raises(ParameterError, match="must contain integers, but contains"):
         files.open_source(tmp_path / "in.npy", [])
 
 
@@ -380,7 +380,7 @@ def test_a_damaged_npy_header_is_refused(tmp_path, header) -> None:
     text = header.encode()
     head = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
     (tmp_path / "in.npy").write_bytes(head + np.arange(3).tobytes())
-    with pytest.raises((FileError, ParameterError), match="not a whole npy file|must hold integers"):
+    with pytest.raises((FileError, ParameterError), match="not a whole npy file|must contain integers"):
         files.open_source(tmp_path / "in.npy", [])
 
 
@@ -431,7 +431,7 @@ def test_absent_values_need_a_stand_in(tmp_path, end, odd) -> None:
     else:
         store(pa.table({"x": pa.array([float(SECRET), odd], from_pandas=False)}), source)
     with pytest.raises(
-        UnusableValuesError, match="holds NaN, an infinity, a null or an empty cell: --missing"
+        UnusableValuesError, match="contains NaN, an infinity, a null or an empty cell: --missing"
     ) as caught:
         copied_reals(source, tmp_path / f"out{end}", columns)
     assert SECRET not in str(caught.value)
@@ -444,10 +444,10 @@ def test_absent_values_need_a_stand_in(tmp_path, end, odd) -> None:
 def test_what_no_law_of_reals_takes_is_refused_without_a_hint(tmp_path) -> None:
     """Text, and half floats; test_cli.py has the columns that other laws take."""
     pq.write_table(pa.table({"x": [b"1.5"]}), tmp_path / "in.parquet")
-    with pytest.raises(ParameterError, match="column 'x' must hold float32 or float64, and holds [a-z0-9]+$"):
+    with pytest.raises(ParameterError, match="column 'x' must contain float32 or float64, but contains [a-z0-9]+$"):
         files.open_source(tmp_path / "in.parquet", ["x"], real=True)
     np.save(tmp_path / "halves.npy", np.arange(3.0).astype("f2"))
-    with pytest.raises(ParameterError, match="must hold float32 or float64, and holds float16$"):
+    with pytest.raises(ParameterError, match="must contain float32 or float64, but contains float16$"):
         files.open_source(tmp_path / "halves.npy", [], real=True)
 
 

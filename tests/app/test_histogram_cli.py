@@ -186,10 +186,10 @@ def test_units_of_each_kind(here, of) -> None:
 @pytest.mark.parametrize(
     ("columns", "match"),
     [
-        ({"key": [0.5], "unit": [1]}, "--by 'key' must be a column of texts, whole numbers.*, and holds double"),
-        ({"key": [b"a"], "unit": [1]}, "--by 'key' must be a column of .*, and holds binary"),
+        ({"key": [0.5], "unit": [1]}, "--by 'key' must be a column of texts, whole numbers.*, but contains double"),
+        ({"key": [b"a"], "unit": [1]}, "--by 'key' must be a column of .*, but contains binary"),
         ({"key": ["a"], "unit": [1.0]}, "--unit 'unit' must be a column of .*double: write it as whole numbers first"),
-        ({"key": ["a"], "unit": [True]}, "--unit 'unit' must be a column of .*, and holds bool"),
+        ({"key": ["a"], "unit": [True]}, "--unit 'unit' must be a column of .*, but contains bool"),
         ({"key": ["a"]}, "--unit: no column is named 'unit'; there are 'key'"),
         ({"KEY": ["a"], "unit": [1]}, "--by: no column is named 'key'; there are 'KEY', 'unit'"),
     ],
@@ -239,8 +239,8 @@ def test_names_of_columns_with_any_letters(here, capsys, name) -> None:
         (b'""\n', "line 1 of .*cities.txt is blank"),
         (b'Oslo\n"Oslo"\n', "line 2 of .*cities.txt is the key of line 1"),
         (b"Oslo\n\xff\n", "line 2 of .*cities.txt must be UTF-8"),
-        (b"", "cities.txt must hold at least one key"),
-        (b"\xef\xbb\xbf", "cities.txt must hold at least one key"),
+        (b"", "cities.txt must contain at least one key"),
+        (b"\xef\xbb\xbf", "cities.txt must contain at least one key"),
     ],
 )
 def test_a_domain_that_breaks_a_rule(here, capsys, lines, match) -> None:
@@ -373,12 +373,19 @@ def test_whole_numbers_stay_whole(here) -> None:
 
 def test_a_value_that_is_no_number(here, capsys) -> None:
     here.rows.write_text("city,person,hours\nOslo,1,many\n")
-    said = here.refused(capsys, "column 'hours' of .* must hold", "--sum", "hours", "--clamp", 0, 8, code=1)
+    said = here.refused(capsys, "column 'hours' of .* must contain", "--sum", "hours", "--clamp", 0, 8, code=1)
     assert "many" not in said
     rows = here.folder / "in.parquet"
     store(pa.table({"city": ["Oslo"], "person": [1], "hours": ["3"]}), rows)
     here.refused(
-        capsys, "--sum 'hours' must be a column of .*, and holds string", "--sum", "hours", "--clamp", 0, 8, rows=rows
+        capsys,
+        "--sum 'hours' must be a column of .*, but contains string",
+        "--sum",
+        "hours",
+        "--clamp",
+        0,
+        8,
+        rows=rows,
     )
 
 
@@ -490,7 +497,7 @@ WRONG = [
     (["--epsilon", "1", "--delta", "1e-6"], "discrete-laplace takes no '--delta', as discrete-gaussian would"),
     (["--rho", "1"], "discrete-laplace takes no '--rho', as discrete-gaussian would"),
     (["--mechanism", "discrete-gaussian", "--epsilon", "1"], "Missing option '--delta'"),
-    (["--mechanism", "discrete-gaussian", "--rho", "1e-400"], "--rho must ask for noise that can be, got 1E-400"),
+    (["--mechanism", "discrete-gaussian", "--rho", "1e-400"], "--rho must ask for possible noise, got 1E-400"),
     (
         ["--mechanism", "discrete-gaussian", "--sigma", "1e-400"],
         "--sigma must lie between 1e-3 and 1e9, got (--)?sigma.1E-400$",
@@ -501,7 +508,7 @@ WRONG = [
     (["--epsilon", "1", "--lower", "1e30"], "--lower and --upper must leave something of int64"),
     (["--epsilon", "1", "--sum", "hours"], "'--sum' and '--clamp' must be given together"),
     (["--epsilon", "1", "--clamp", "0", "1"], "'--sum' and '--clamp' must be given together"),
-    (["--epsilon", "1", "--granularity", "1"], "'--granularity' is of values"),
+    (["--epsilon", "1", "--granularity", "1"], "'--granularity' is about values"),
     (["--epsilon", "1", "--sum", "hours", "--clamp", "2", "1"], "--clamp must be A and B, A at most B, got 2 and 1"),
     (["--epsilon", "1", "--sum", "hours", "--clamp", "0", "0"], "--clamp must reach to"),
     (
@@ -525,7 +532,7 @@ WRONG = [
     (["--epsilon", "1", "--sum", "none", "--clamp", "0", "1"], "--sum: no column is named 'none'"),
     (["--epsilon", "1", "--intervals", "1"], "--intervals must be above 0 and below 1, got 1"),
     (["--epsilon", "1", "--intervals", "0"], "--intervals must be above 0 and below 1, got 0"),
-    (["--epsilon", "1", "--jointly"], "'--jointly' says what '--intervals' hold"),
+    (["--epsilon", "1", "--jointly"], "'--jointly' says what '--intervals' contain"),
     (["--epsilon", "1", "--threshold"], "give either '--domain', the public keys, or '--threshold'"),
     (["--epsilon", "1", "--by", "city"], "--by must name each column once"),
     (["--epsilon", "1", "--unit", "city"], "--by must not name the column of --unit, 'city'"),
@@ -584,4 +591,4 @@ def test_a_name_that_out_has_itself(here, capsys, name) -> None:
         "1",
         "--intervals",
     ]
-    here.refused(capsys, f"--by must not be {name}, for OUT has another column of this name", *words, usual=False)
+    here.refused(capsys, f"--by must not be {name}, because OUT has another column of this name", *words, usual=False)

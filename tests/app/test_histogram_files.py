@@ -55,7 +55,7 @@ def test_a_folder_and_a_partitioned_folder(here) -> None:
 
 def test_a_folder_without_files(here, capsys) -> None:
     (here.folder / "none").mkdir()
-    here.refused(capsys, "none holds no files", rows=here.folder / "none", code=1)
+    here.refused(capsys, "none contains no files", rows=here.folder / "none", code=1)
     here.refused(capsys, "cannot read .*gone.csv: there is no such file", rows=here.folder / "gone.csv", code=1)
 
 
@@ -108,7 +108,7 @@ def test_a_zip_file_of_one_table(here, capsys) -> None:
     packed.write_bytes(data)
     with zipfile.ZipFile(packed, "a") as file:
         file.write(here.rows, "more.csv")
-    here.refused(capsys, "must hold one file, and this one holds 2", rows=packed, code=1)
+    here.refused(capsys, "must contain one file, but this one contains 2", rows=packed, code=1)
 
 
 def test_a_file_that_changes_while_it_is_read(here, capsys, monkeypatch) -> None:

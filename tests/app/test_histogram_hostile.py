@@ -206,9 +206,9 @@ def test_rows_of_a_name_that_no_file_can_have(capsys, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "lines", "match"),
     [
-        ("a,b.txt", b"Oslo\n", "--domain city is a list, for it has a comma, and 'a,b.txt' is a file, too"),
-        ("c.txt", b"Oslo\rLima\r", "line 1 of c.txt holds a carriage return or a zero byte"),
-        ("c.txt", "Oslo\n".encode("utf-16-le"), "line 1 of c.txt holds a carriage return or a zero byte"),
+        ("a,b.txt", b"Oslo\n", "--domain city is a list, because it has a comma, but 'a,b.txt' is also a file"),
+        ("c.txt", b"Oslo\rLima\r", "line 1 of c.txt contains a carriage return or a zero byte"),
+        ("c.txt", "Oslo\n".encode("utf-16-le"), "line 1 of c.txt contains a carriage return or a zero byte"),
     ],
 )
 def test_a_file_that_would_be_another_domain(capsys, name: str, lines: bytes, match: str) -> None:
@@ -218,7 +218,7 @@ def test_a_file_that_would_be_another_domain(capsys, name: str, lines: bytes, ma
 
 
 def test_standard_input_that_cannot_be_read(capsys, monkeypatch) -> None:
-    refused(capsys, "ROWS must be a file: Parquet is not read", "--format", "parquet", rows="-")
+    refused(capsys, "ROWS must be a file: Parquet cannot be read", "--format", "parquet", rows="-")
     monkeypatch.setattr(sys, "stdin", None)
     refused(capsys, "cannot read standard input: it is closed", "--format", "csv", rows="-")
 

@@ -238,7 +238,9 @@ def test_what_has_no_zone_is_taken_as_it_is_written() -> None:
     ["today", "2026-13-01", "2026-02-30", "30.11.2026", "2026-11-30T25:00", "2026-11-30T12:00+1", "2026-11-30x", ""],
 )
 def test_a_text_that_is_no_moment_is_never_shown(text) -> None:
-    with pytest.raises(UnusableValuesError, match="^column 'd' must hold dates or times such as 2026-11-30") as refused:
+    with pytest.raises(
+        UnusableValuesError, match="^column 'd' must contain dates or times such as 2026-11-30"
+    ) as refused:
         Calendar("week", "UTC").keys(pa.array(["2026-11-30", text]), "column 'd'")
     assert not text or text not in str(refused.value).replace("2026-11-30T12:00:00+01:00", "")
 
@@ -390,7 +392,7 @@ def test_a_link_shows_no_row_twice(here, capsys, end, link) -> None:
     (folder / "part").mkdir(parents=True)
     made = written({"k": ["a", "b"]}, folder / f"part/a{end}")
     getattr(folder / f"part/b{end}", link)(made)
-    match = "must hold each file once, and links show one twice"
+    match = "must contain each file once, and links show one twice"
     here.refused(capsys, match, "--unit-is-row", "--epsilon", "1", usual=False, rows=folder, code=1)
 
 
@@ -493,18 +495,18 @@ def test_a_listed_column_is_sealed(here, capsys) -> None:
 
 WRONG = [
     ([], "Missing option '--unit', or '--unit-is-row'"),
-    (["--unit", "person", "--unit-is-row"], "'--unit-is-row' says that each row is a unit, and goes without '--unit'"),
+    (["--unit", "person", "--unit-is-row"], "'--unit-is-row' says that each row is a unit, and does not work with '--unit'"),
     (["--unit-is-row", "--max-contributions", "2"], "--max-contributions must be left out where each row is a unit, .*got 2"),
-    (["--unit-is-row", "--domain", "a,b"], "'--domain', .* are of keys, and go with '--by'"),
-    (["--unit-is-row", "--max-partitions", "1"], "'--domain', .* are of keys, and go with '--by'"),
-    (["--unit-is-row", "--unknown"], "'--domain', .* are of keys, and go with '--by'"),
-    (["--unit-is-row", "--threshold", "--delta", "1e-6"], "'--domain', .* are of keys, and go with '--by'"),
-    (["--unit-is-row", "--bins", "hours=0,1"], "'--domain', .* are of keys|--bins must be NAME=A,B,C for a NAME of --by"),
+    (["--unit-is-row", "--domain", "a,b"], "'--domain', .* are about keys, and need '--by'"),
+    (["--unit-is-row", "--max-partitions", "1"], "'--domain', .* are about keys, and need '--by'"),
+    (["--unit-is-row", "--unknown"], "'--domain', .* are about keys, and need '--by'"),
+    (["--unit-is-row", "--threshold", "--delta", "1e-6"], "'--domain', .* are about keys, and need '--by'"),
+    (["--unit-is-row", "--bins", "hours=0,1"], "'--domain', .* are about keys|--bins must be NAME=A,B,C for a NAME of --by"),
     (["--unit-is-row", "--by", "hours", "--bins", "age=0,1"], "--bins must be NAME=A,B,C for a NAME of --by, got 'age=0,1'"),
-    (["--unit-is-row", "--by", "hours", "--bins", "hours=0"], "--bins must be NAME=A,B,C, numbers that ascend, got '0'"),
-    (["--unit-is-row", "--by", "hours", "--bins", "hours=1,0"], "--bins must be NAME=A,B,C, numbers that ascend"),
+    (["--unit-is-row", "--by", "hours", "--bins", "hours=0"], "--bins must be NAME=A,B,C, in ascending order, got '0'"),
+    (["--unit-is-row", "--by", "hours", "--bins", "hours=1,0"], "--bins must be NAME=A,B,C, in ascending order"),
     (["--unit-is-row", "--by", "hours", "--bins", "hours=0,x"], "--bins"),
-    (["--unit-is-row", "--by", "hours", "--bins", "hours=0,1e999"], "--bins must be NAME=A,B,C, numbers that ascend"),
+    (["--unit-is-row", "--by", "hours", "--bins", "hours=0,1e999"], "--bins must be NAME=A,B,C, in ascending order"),
     (["--unit-is-row", "--by", "hours", "--bins", "hours=0,1", "--bins", "hours=0,2"], "--bins must be given once for each column"),
     (["--unit-is-row", "--by", "hours", "--bins", "hours=0,1", "--domain", "0,1"], "--domain must be left out for 'hours': --bins lists its keys"),
     (["--unit-is-row", "--by", "week(date)", "--bins", "week(date)=0,1"], "--bins must be of a column of numbers"),
@@ -527,8 +529,12 @@ def test_what_is_wrong_is_refused_by_name(here, capsys, words, match) -> None:
 @pytest.mark.parametrize(
     ("column", "words", "match"),
     [
-        (["a"], ["--by", "c", "--bins", "c=0,1"], "--by 'c' must be a column of numbers for --bins, and holds string"),
-        ([True], ["--by", "c", "--bins", "c=0,1"], "must be a column of numbers for --bins, and holds bool"),
+        (
+            ["a"],
+            ["--by", "c", "--bins", "c=0,1"],
+            "--by 'c' must be a column of numbers for --bins, but contains string",
+        ),
+        ([True], ["--by", "c", "--bins", "c=0,1"], "must be a column of numbers for --bins, but contains bool"),
         ([1, 2], ["--by", "c", "--bins", "c=0,0.5,1,1.5"], "--bins must have edges that differ as int64"),
         (
             [1, 2],
@@ -538,12 +544,12 @@ def test_what_is_wrong_is_refused_by_name(here, capsys, words, match) -> None:
         (
             pa.array([0], pa.timestamp("s", "Mars/Base")),
             ["--by", "day(c)", "--domain", "1970-01-01,1970-01-02"],
-            "must be a column of times in a zone that is known, and holds timestamp.ms, tz=Mars/Base",
+            "must be a column of times in a zone that is known, but contains timestamp.ms, tz=Mars/Base",
         ),
         (
             [1.5],
             ["--by", "c", "--domain", "1,2"],
-            "must be a column of .* and holds double: --bins makes keys of such numbers",
+            "must be a column of .* but contains double: --bins makes keys of such numbers",
         ),
     ],
 )

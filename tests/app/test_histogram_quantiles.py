@@ -242,13 +242,13 @@ def test_it_is_explained_and_has_a_page(here, capsys, law) -> None:
         (["--quantile", "hours=0.5", "--quantile", "hours=1/2", "--clamp", "0", "9"], "must name each Q once, and '1/2' came twice"),
         (["--quantile", "hours=0.5", "--quantile", "age=0.5", "--clamp", "0", "9"], "--quantile must name one column in a command"),
         (["--quantile", "hours=0.5"], "'--quantile' and '--clamp' must be given together"),
-        (["--step", "1"], "'--step' is of quantiles"),
+        (["--step", "1"], "'--step' is about quantiles"),
         ([*ASKED, "--sum", "hours"], "'--quantile' and '--sum' are two releases"),
         ([*ASKED, "--granularity", "1"], "'--quantile' takes no '--granularity'"),
         ([*ASKED, "--lower", "1"], "'--quantile' takes no '--lower'"),
         ([*ASKED, "--sigma", "1"], "'--quantile' takes no '--sigma'"),
         ([*ASKED, "--rho", "1"], "discrete-laplace takes no '--rho', as discrete-gaussian would"),
-        ([*ASKED, "--jointly"], "'--jointly' says what '--intervals' hold"),
+        ([*ASKED, "--jointly"], "'--jointly' says what '--intervals' contain"),
         ([*ASKED, "--intervals", "1"], "--intervals must be above 0 and below 1"),
         ([*ASKED, "--step", "7"], "--step must divide B - A, 18, got 7: the nearest that does is 6"),
         ([*ASKED, "--step", "0"], "--step must be positive"),
@@ -280,7 +280,7 @@ def test_a_threshold_and_too_many_leaves(here, capsys) -> None:
 def test_a_name_that_out_has_itself(here, capsys, name) -> None:
     csv_of({name: ["a"], "person": ["p"], "hours": [1]}, here.rows)
     given = ["--by", name, "--domain", f"{name}=a", *ASKED, *IN_ALL, "--epsilon", "1", "--intervals"]
-    here.refused(capsys, f"--by must not be {name}, for OUT has another column", *given, usual=False, code=2)
+    here.refused(capsys, f"--by must not be {name}, because OUT has another column", *given, usual=False, code=2)
 
 
 def test_help_names_it(capsys) -> None:

@@ -192,13 +192,13 @@ def test_a_cell_that_is_no_date_or_number_fails_and_is_not_quoted(capsys) -> Non
     week = ["look", "rows.csv", "--by", "week(day)", "--domain", "2026-W49..2026-W50", "--private"]
     number = ["look", "rows.csv", "--by", "n", "--bins", "n=0,10", "--private"]
     for words, said in (
-        (week, "column 'day' of rows.csv must hold dates or times such as"),
-        (number, "column 'n' of rows.csv must hold decimal numbers"),
+        (week, "column 'day' of rows.csv must contain dates or times such as"),
+        (number, "column 'n' of rows.csv must contain decimal numbers"),
     ):
         assert main(words) == 1
         out, err = capsys.readouterr()
         assert out == ""
-        one_error(err, f"{said}.*--null names what is none$")
+        one_error(err, f"{said}.*--null says which texts are missing$")
         assert "918273645" not in err
     assert main([*week, "--null", "?"]) == 0
 

@@ -424,7 +424,7 @@ def another(path: Path) -> None:
     [
         (absent, "does not exist: `dpfast key create .*` makes one, for a new release"),
         (open_to_others, "others may read or write the key file"),
-        (truncated, "must hold 32 bytes, and holds 31"),
+        (truncated, "must contain 32 bytes, but contains 31"),
         (another, "is reserved .* under another key"),
     ],
 )
@@ -440,7 +440,7 @@ def test_a_key_file_that_is_not_the_one(release, capsys, spoil, match) -> None:
 def test_a_pipe_is_refused(release, capsys) -> None:
     release.source.unlink()
     os.mkfifo(release.source)
-    failed(capsys, release.run(), "is no regular file", expected=2)
+    failed(capsys, release.run(), "is not a regular file", expected=2)
     release.source = Path("/dev/stdin")
     failed(capsys, release.run(), "", expected=2)
     assert release.charges == 0
@@ -450,7 +450,7 @@ def test_a_bad_cell_costs_nothing(release, capsys) -> None:
     """The whole file is read before it is reserved."""
     with release.source.open("a") as file:
         file.write("many,1,a\n")
-    failed(capsys, release.run(), "column 'n' of .* must hold whole numbers")
+    failed(capsys, release.run(), "column 'n' of .* must contain whole numbers")
     assert release.charges == 0
 
 

@@ -108,7 +108,7 @@ def test_no_file_of_a_folder_is_read_twice(capsys, link: Callable[[Path], None])
     """A link to the folder itself gave each row 41 times: 41 noises for one epsilon."""
     rows("0.parquet", "1.parquet")
     link(Path("rows"))
-    refused(capsys, "rows must hold each file once", "rows", "out.parquet", *USUAL)
+    refused(capsys, "rows must contain each file once", "rows", "out.parquet", *USUAL)
 
 
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to("gone"), os.mkfifo])
@@ -168,7 +168,7 @@ def test_a_report_beside_a_pipe_is_made_again() -> None:
 @pytest.mark.parametrize("name", ["a\nb.csv", "a\x1b[31m.csv"])
 def test_the_name_of_a_file_is_within_one_line(capsys, name: str) -> None:
     Path(name).write_text("n\nmany\n")
-    refused(capsys, r"column 'n' of a\?.*\.csv must hold whole numbers", name, "out.csv", *USUAL)
+    refused(capsys, r"column 'n' of a\?.*\.csv must contain whole numbers", name, "out.csv", *USUAL)
 
 
 def test_a_list_of_columns_has_an_end(capsys) -> None:
@@ -269,10 +269,10 @@ def test_an_archive_that_is_damaged_anywhere_says_so(capsys, method: int, name: 
         ('{"n": 1, "m": ' + "[" * 100_000 + "]" * 100_000 + "}", "at most 64 levels"),
         ("\n" * 9000 + '{"n": 1, "m": ' + '["\\"[",' * 300 + "1" + "]" * 300 + "}", "at most 64 levels"),
         ('{"n": 1, "m": ' + '{"a":' * 20_000 + "1" + "}" * 20_000 + "}", "at most 64 levels"),
-        ('{"n": 1, "m": "' + "x" * 5_000_000 + '"}', "must hold an object a line"),
+        ('{"n": 1, "m": "' + "x" * 5_000_000 + '"}', "must contain an object a line"),
         ('{"n": [\n' * 60_000 + "{}" + "]}" * 60_000, "a line ends within one, or behind it"),
         ('{"}": \n' * 60_000 + '{"n": 1}' + ', "{": 1}' * 60_000, "a line ends within one, or behind it"),
-        ('{"}": \n' * 200_000, "must hold an object a line"),
+        ('{"}": \n' * 200_000, "must contain an object a line"),
     ],
 )
 def test_a_line_of_json_ends_no_process(warm: Warm, line: str, match: str) -> None:
@@ -291,7 +291,7 @@ def test_brackets_within_a_text_are_no_levels() -> None:
 
 def test_bytes_that_are_no_text_are_found_out_before_a_charge(capsys) -> None:
     Path("in.jsonl").write_bytes(b'{"n": 7919, "m": "\xff"}\n')
-    refused(capsys, "in.jsonl must hold an object a line", "in.jsonl", "out.jsonl", *USUAL)
+    refused(capsys, "in.jsonl must contain an object a line", "in.jsonl", "out.jsonl", *USUAL)
 
 
 # ------------------------------------------------------------------ numbers, reports, metadata

@@ -283,7 +283,7 @@ def test_what_has_no_record_says_so(capsys) -> None:
     Path("folder").mkdir()
     for name, code, said in (
         ("rows.csv", 1, "has no record: rows.csv.json"), ("bare.parquet", 1, "has no record: its schema"), ("in.parquet", 1, "not a whole Parquet file"),
-        ("no.csv", 1, "there is no such file"), ("folder", 1, "holds no _dpfast.json"), ("-", 2, "OUT must be a file"),
+        ("no.csv", 1, "there is no such file"), ("folder", 1, "contains no _dpfast.json"), ("-", 2, "OUT must be a file"),
     ):  # fmt: skip
         assert main(["show", name]) == code
         one_error(capsys.readouterr().err, said)

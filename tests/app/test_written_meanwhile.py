@@ -209,7 +209,7 @@ def test_a_packed_batch_has_a_bound_before_it_is_unpacked(monkeypatch, table: pa
     monkeypatch.setattr(arrow_reader, "UNPACKED", 13_000)
     assert not arrow_reader.has_large_batches(path)
     monkeypatch.setattr(arrow_reader, "UNPACKED", 11_000)
-    with pytest.raises(FileError, match=r"sized\.arrow holds a packed batch that takes more than 0 MiB of memory"):
+    with pytest.raises(FileError, match=r"sized\.arrow contains a packed batch that takes more than 0 MiB of memory"):
         list(ArrowFile(path).batches(9))
 
 

@@ -717,15 +717,19 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
         ({"key": Key.from_bytes(bytes(range(32)))}, DTypeError, "key must be a release key"),
         ({"key": 5}, DTypeError, "key must be a release key"),
         ({"unit_ids": [7]}, ParameterError, "of equal length"),
-        ({"domain": []}, ParameterError, "domain must hold at least one key"),
-        ({"domain": ["a", "b", "a"]}, ParameterError, "domain must hold each key once"),
-        ({"domain": [1, 1]}, ParameterError, "domain must hold each key once"),
-        ({"domain": ["a", None]}, DTypeError, "domain must hold integers or strings, all of one kind and none missing"),
+        ({"domain": []}, ParameterError, "domain must contain at least one key"),
+        ({"domain": ["a", "b", "a"]}, ParameterError, "domain must list each key once"),
+        ({"domain": [1, 1]}, ParameterError, "domain must list each key once"),
+        (
+            {"domain": ["a", None]},
+            DTypeError,
+            "domain must contain integers or strings, all of one kind and none missing",
+        ),
         ({"domain": [1, 2]}, DTypeError, "keys and domain must be both of integers or both of strings"),
         ({"domain": "abc"}, DTypeError, "domain must be a column of .*, not str"),
-        ({"keys": [1.0, float("nan")]}, DTypeError, "keys must hold .* there are float"),
-        ({"keys": np.array([1.0, 2.0])}, DTypeError, "keys must hold .*, not float64"),
-        ({"keys": ["secret-7", float("nan")]}, DTypeError, "keys must hold .* there are float, str"),
+        ({"keys": [1.0, float("nan")]}, DTypeError, "keys must contain .* there are float"),
+        ({"keys": np.array([1.0, 2.0])}, DTypeError, "keys must contain .*, not float64"),
+        ({"keys": ["secret-7", float("nan")]}, DTypeError, "keys must contain .* there are float, str"),
         ({"keys": np.array(["secret-7", None], object)}, DTypeError, "there are NoneType, str"),
         ({"keys": [1, "1"]}, DTypeError, "there are int, str"),
         ({"keys": [True, False]}, DTypeError, "there are bool"),
@@ -741,8 +745,8 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
         ({"keys": 7}, DTypeError, "keys must be a column of .*, not int"),
         ({"keys": "city"}, DTypeError, "keys must be a column of .*, not str"),
         ({"keys": np.ma.array([7, 7], mask=[0, 1])}, DTypeError, "masked"),
-        ({"unit_ids": [7, None]}, DTypeError, "unit_ids must hold .* there are NoneType, int"),
-        ({"unit_ids": [7.0, 7.5]}, DTypeError, "unit_ids must hold"),
+        ({"unit_ids": [7, None]}, DTypeError, "unit_ids must contain .* there are NoneType, int"),
+        ({"unit_ids": [7.0, 7.5]}, DTypeError, "unit_ids must contain"),
     ],
     ids=str,
 )
@@ -782,7 +786,7 @@ def test_nulls_are_refused(case, kind) -> None:
     """In either column, by its name, and no value is told."""
     values = {"integers": [7, None, 7], "texts": ["secret-7", None, "secret-7"]}[case]
     for place in ("keys", "unit_ids"):
-        with pytest.raises(DTypeError, match=f"{place} must hold") as caught:
+        with pytest.raises(DTypeError, match=f"{place} must contain") as caught:
             bounded_histogram(**{**GOOD, "keys": ["a"] * 3, "unit_ids": [1] * 3, place: columns_of(values, kind)})
         assert "7" not in str(caught.value)
 

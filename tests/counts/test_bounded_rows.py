@@ -447,7 +447,7 @@ def test_values_of_other_libraries() -> None:
         pd.Series([0.5, None, 1.0]),
         [0.5, float("nan"), 1.0],
     ):
-        with pytest.raises(UnusableValuesError, match="values must hold no NaN and no null"):
+        with pytest.raises(UnusableValuesError, match="values must contain no NaN and no null"):
             sums_of(column, 0, 2, granularity=0.5)
     for column in (pl.Series([3, None, 2]), pa.array([3, None, 2]), pd.Series([3, None, 2], dtype="Int32")):
         with pytest.raises((UnusableValuesError, DTypeError), match="values must"):
@@ -481,7 +481,7 @@ BAD_SUMS = [
     ({"granularity": 0.5, "values": [0.5] * 3, "upper": 2**63}, ParameterError, "granularity is too fine"),
     ({"granularity": 0.5, "values": [0.5] * 3, "upper": float("nan")}, ParameterError, "upper must be finite"),
     ({"granularity": 0.5, "values": [0.5] * 3, "upper": float("inf")}, ParameterError, "upper must be finite"),
-    ({"granularity": 0.5, "values": [0.5, float("nan"), 7.7]}, UnusableValuesError, "values must hold no NaN"),
+    ({"granularity": 0.5, "values": [0.5, float("nan"), 7.7]}, UnusableValuesError, "values must contain no NaN"),
     ({"values": [1, 2]}, ParameterError, "values and unit_ids must be of equal length"),
     ({"values": 5}, ParameterError, "values must have one dimension, got 0"),
     ({"values": [[1, 2, 3]]}, ParameterError, "values must have one dimension, got 2"),
@@ -490,7 +490,7 @@ BAD_SUMS = [
     ({"values": [2**64, 1, 1]}, DTypeError, "float32, not object"),
     ({"values": np.array([1, 2, 3], np.float16)}, DTypeError, "float32, not float16"),
     ({"values": np.ma.array([7, 7, 7], mask=[0, 1, 0])}, DTypeError, "masked"),
-    ({"unit_ids": [1, None, 3]}, DTypeError, "unit_ids must hold"),
+    ({"unit_ids": [1, None, 3]}, DTypeError, "unit_ids must contain"),
     ({"unit_ids": [1, 3]}, ParameterError, "keys and unit_ids must be of equal length"),
     ({"domain": None, "lower": -1}, ParameterError, "lower must be at least 0 without a domain"),
     ({"max_contributions": None}, ParameterError, "max_contributions must be given, or max_partitions$"),
@@ -601,22 +601,22 @@ def test_many_columns_of_far_names() -> None:
     ("change", "error", "message"),
     [
         ({"keys": ([1, 2], [1])}, ParameterError, "keys must be columns of equal length"),
-        ({"keys": ([1, 2], [1.5, 2.5])}, DTypeError, r"keys\[1\] must hold integers or strings"),
+        ({"keys": ([1, 2], [1.5, 2.5])}, DTypeError, r"keys\[1\] must contain integers or strings"),
         ({"keys": ([1, 2], 5)}, DTypeError, r"keys\[1\] must be a column of"),
-        ({"keys": ([1, 2], [None, 2])}, DTypeError, r"keys\[1\] must hold .* none missing; there are NoneType, int"),
+        ({"keys": ([1, 2], [None, 2])}, DTypeError, r"keys\[1\] must contain .* none missing; there are NoneType, int"),
         ({"keys": (1, [2, 3])}, DTypeError, "keys and domain must be both of one column, or both of several"),
-        ({"keys": (1, [2, 3]), "domain": [1]}, DTypeError, "keys must hold"),
+        ({"keys": (1, [2, 3]), "domain": [1]}, DTypeError, "keys must contain"),
         ({"domain": [1, 2]}, DTypeError, "domain must be columns"),
         ({"domain": ([1, 2],)}, DTypeError, "domain must be columns"),
         ({"domain": [(1, 2, 3)]}, DTypeError, "domain must be columns"),
         ({"domain": [(1, "a"), (2, "a", 3)]}, DTypeError, "domain must be columns"),
-        ({"domain": [(1, "a"), (1, "a")]}, ParameterError, "domain must hold each key once"),
-        ({"domain": [([], "a")]}, DTypeError, "domain must hold"),
-        ({"domain": []}, ParameterError, "domain must hold at least one key"),
-        ({"domain": ([1, 1], ["a"])}, ParameterError, r"domain\[0\] must hold each key once"),
-        ({"domain": ([1], [])}, ParameterError, r"domain\[1\] must hold at least one key"),
+        ({"domain": [(1, "a"), (1, "a")]}, ParameterError, "domain must list each key once"),
+        ({"domain": [([], "a")]}, DTypeError, "domain must contain"),
+        ({"domain": []}, ParameterError, "domain must contain at least one key"),
+        ({"domain": ([1, 1], ["a"])}, ParameterError, r"domain\[0\] must list each key once"),
+        ({"domain": ([1], [])}, ParameterError, r"domain\[1\] must contain at least one key"),
         ({"domain": (["a"], [1])}, DTypeError, "keys and domain must be both of integers or both of strings"),
-        ({"domain": [(1, 1.5)]}, DTypeError, "domain must hold integers or strings"),
+        ({"domain": [(1, 1.5)]}, DTypeError, "domain must contain integers or strings"),
         ({"keys": [1, 2], "domain": [(1, "a")]}, DTypeError, "keys and domain must be both of one column"),
         ({"keys": [1, 2], "domain": ([1], ["a"])}, DTypeError, "keys and domain must be both of one column"),
     ],
@@ -752,7 +752,7 @@ def test_what_else_is_no_part() -> None:
     for fresh in ([part(key=None)], [part(key=None), part()], [BoundedHistogram(*part())]):
         with pytest.raises(ParameterError, match="give key= to each"):
             BoundedHistogram.merged(fresh)
-    with pytest.raises(ParameterError, match="parts must hold at least one"):
+    with pytest.raises(ParameterError, match="parts must contain at least one"):
         BoundedHistogram.merged([])
     with pytest.raises(DTypeError, match="parts must be results of bounded_histogram, not tuple"):
         BoundedHistogram.merged([tuple(part())])

@@ -120,8 +120,8 @@ LAWS = [dpfast.DiscreteLaplace(1, 1)] * 2
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"noise": LAWS[:1]}, DTypeError, "noise must hold 2 mechanisms, of sums, counts"),
-        ({"noise": LAWS[0]}, DTypeError, "noise must hold 2 mechanisms"),
+        ({"noise": LAWS[:1]}, DTypeError, "noise must contain 2 mechanisms, of sums, counts"),
+        ({"noise": LAWS[0]}, DTypeError, "noise must contain 2 mechanisms"),
         ({"noise": [LAWS[0], 5]}, DTypeError, "on integers, not int"),
         ({"noise": [LAWS[0], dpfast.Laplace(1, 1)]}, DTypeError, "on integers, not Laplace"),
         ({"noise": [LAWS[0], dpfast.DiscreteLaplace]}, DTypeError, "on integers"),

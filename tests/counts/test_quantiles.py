@@ -411,7 +411,7 @@ def test_the_step_that_a_refusal_names_works() -> None:
 def bad() -> Iterator[tuple[dict[str, Any], type[DpfastError], str]]:
     yield {"q": [0]}, ParameterError, "q must be positive"
     yield {"q": [1]}, ParameterError, "q must lie strictly between 0 and 1, got 1"
-    yield {"q": []}, ParameterError, "q must hold at least one share"
+    yield {"q": []}, ParameterError, "q must contain at least one share"
     yield {"q": 0.5}, DTypeError, "q must be a list of shares, such as"
     yield {"q": "0.5"}, DTypeError, "q must be a list of shares"
     yield {"q": [None]}, DTypeError, "q must be"
@@ -441,17 +441,17 @@ def bad() -> Iterator[tuple[dict[str, Any], type[DpfastError], str]]:
         ParameterError,
         "differ where values are of float32",
     )
-    yield {"values": [0.5, math.nan], "step": 1}, UnusableValuesError, "values must hold no NaN"
+    yield {"values": [0.5, math.nan], "step": 1}, UnusableValuesError, "values must contain no NaN"
     yield {"values": ["a", "b"]}, DTypeError, "values must be of integers, float64 or float32"
     yield {"values": [[5, 7]]}, ParameterError, "values must have one dimension"
     yield {"values": [5]}, ParameterError, "values and unit_ids must be of equal length"
     yield {"unit_ids": None}, DTypeError, "unit_ids must be a column"
-    yield {"unit_ids": [1, None]}, DTypeError, "unit_ids must hold"
+    yield {"unit_ids": [1, None]}, DTypeError, "unit_ids must contain"
     yield {"by": ["a", "b"]}, ParameterError, "by and domain must be given together"
     yield {"domain": ["a", "b"]}, ParameterError, "by and domain must be given together"
     yield {"by": ["a"], "domain": ["a"]}, ParameterError, "by and unit_ids must be of equal length"
     yield {"by": ["a", "b"], "domain": [1]}, DTypeError, "by and domain must be both of integers or both of strings"
-    yield {"by": ["a", "b"], "domain": ["a", "a"]}, ParameterError, "domain must hold each key once"
+    yield {"by": ["a", "b"], "domain": ["a", "a"]}, ParameterError, "domain must list each key once"
     yield (
         {"by": [1, 2], "domain": range(2**21)},
         ParameterError,

@@ -775,7 +775,7 @@ def test_what_is_refused_costs_nothing(place) -> None:
         (PlainTotals(), {"key": dpfast.testing.fixed_key(1).derive("sign-ups")}, ParameterError, "key must be secret"),
         (PlainTotals(), {"names": []}, ParameterError, "names must name at least one cell"),
         (PlainTotals(), {"names": ["a", "b", "a"]}, ParameterError, "names must name each cell once, and 'a' comes twice"),
-        (PlainTotals(), {"names": [1.5]}, DTypeError, "names must hold integers or strings"),
+        (PlainTotals(), {"names": [1.5]}, DTypeError, "names must contain integers or strings"),
         (PlainTotals(), {"state": 5}, DTypeError, "state must name a file"),
         (PlainTotals(), {"resume": 1}, DTypeError, "resume"),
         (PlainTotals(), {"resume": True}, ParameterError, "resume must be left out, for nothing is reserved under 'sign-ups'"),

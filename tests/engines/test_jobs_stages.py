@@ -115,9 +115,9 @@ def test_a_stage_is_its_owners_alone(tmp_path, monkeypatch) -> None:
     (home / "empty").mkdir(0o700)
     (home / "free.stage").symlink_to(home / "empty")
     for name in ("link", "free"):
-        with pytest.raises(FileError, match="is a link, and must be a folder"):
+        with pytest.raises(FileError, match="is a link, but must be a folder"):
             counted(home, name=name)
-        with pytest.raises(FileError, match="is a link, and must be a folder"):
+        with pytest.raises(FileError, match="is a link, but must be a folder"):
             counted(home, name=name, stage=f"file://{home}/{name}.stage/.")
     assert not [*(home / "empty").iterdir()]
     (home / "free.stage").unlink()

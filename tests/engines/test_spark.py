@@ -173,7 +173,7 @@ def test_an_order_dependent_merge_ends_in_a_refusal(tmp_path, session) -> None:
     home = at_home(tmp_path, "a")
     with visits.dying("freeze", stop), pytest.raises(KeyboardInterrupt):
         job(jobs, "known", frame(session), home, "a", engine=Planted(spark.Cluster(session, 4), order_dependent))
-    with pytest.raises(OtherInputError, match="not to equal counts"):
+    with pytest.raises(OtherInputError, match="with different counts"):
         job(jobs, "known", frame(session), home, "a", engine=Planted(spark.Cluster(session, 7), order_dependent))
     assert charges(home, "a") == 0
     assert not (home / "a.out").exists()
@@ -339,8 +339,8 @@ def test_an_executor_without_dpfast_is_one_error(tmp_path, session, monkeypatch)
         ({"by": "town"}, ParameterError, "column 'town'"),
         ({"unit": "town"}, ParameterError, "column 'town'"),
         ({"domain": [1, 1]}, ParameterError, "each key once"),
-        ({"null": "user"}, DTypeError, "must hold no nulls"),
-        ({"null": "page"}, DTypeError, "must hold no nulls"),
+        ({"null": "user"}, DTypeError, "must contain no nulls"),
+        ({"null": "page"}, DTypeError, "must contain no nulls"),
         ({"rows": ROWS}, DTypeError, "a DataFrame of Spark"),
         ({"unit": "minutes"}, DTypeError, "integers or texts"),
     ],

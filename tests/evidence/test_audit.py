@@ -284,7 +284,7 @@ def test_parameters_are_checked() -> None:
     for name, value in (("epsilon", 0), ("delta", 1), ("n", 10), ("sensitivity", -1)):
         with pytest.raises(ParameterError, match=name):
             audit.privacy(fine, **{"epsilon": 1, name: value})
-    with pytest.raises(ParameterError, match="pairs must hold different counts"):
+    with pytest.raises(ParameterError, match="pairs must contain different counts"):
         audit.privacy(fine, 1, pairs=[(1, 1)])
     with pytest.raises(DTypeError, match="callable"):
         audit.privacy(3, 1)

@@ -240,7 +240,7 @@ def test_the_command(tmp_path, monkeypatch, capsys) -> None:
             ["--sampler", "x:y", "--distribution", "laplace", "--epsilon", "1", "--peers"],
             "'--sampler' takes no '--peers'",
         ),
-        (["--distribution", "laplace"], "'--distribution' goes with '--sampler' alone"),
+        (["--distribution", "laplace"], "'--distribution' works only with '--sampler'"),
         (
             ["--sampler", "nowhere:y", "--distribution", "laplace", "--epsilon", "1"],
             "--sampler nowhere:y cannot be loaded",

@@ -120,7 +120,7 @@ def test_the_head_beside_a_key_file_remembers(ledger, key, capsys) -> None:
     opened, file = Ledger(ledger.path), str(ledger.path)
     assert opened.verify() == 1  # who is told nothing
     assert main(["ledger", "verify", file]) == 0
-    assert "whether a copy was restored since cannot be told without --key-file" in capsys.readouterr().out
+    assert "without --key-file nobody can tell whether a copy was restored since" in capsys.readouterr().out
     assert main(["ledger", "verify", file, "--key-file", str(key.path)]) == 1
     assert "`dpfast ledger restored` goes on" in capsys.readouterr().err
     assert main(["ledger", "restored", file, "--key-file", str(key.path)]) == 0

@@ -449,7 +449,7 @@ def test_a_cell_that_is_taken_twice_is_refused() -> None:
         windows.sliding_window_view(COUNTS, 2),
         windows.as_strided(COUNTS, (2, 2), (0, 8)),
     ):
-        with pytest.raises(ParameterError, match="values must hold each cell of the counts once"):
+        with pytest.raises(ParameterError, match="values must contain each cell of the counts once"):
             DiscreteLaplace(1, 10**6).release(twice)
     own = COUNTS[:2].copy()
     for given in (COUNTS.take([3, 1], None, own), COUNTS.take([3, 1], out=own)):  # written, and not by places

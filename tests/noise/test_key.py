@@ -84,7 +84,7 @@ def test_bytes_that_nobody_drew_are_no_key(secret, tmp_path) -> None:
         (lambda: ReleaseKey(secret, "visits"), ParameterError),
         (lambda: FixedKey(secret), ParameterError),
     ):
-        with pytest.raises(error, match=f"drawn at random, and (it is|holds) {known}") as caught:
+        with pytest.raises(error, match=f"drawn at random, (and it is|but contains) {known}") as caught:
             make()
         assert secret.decode("latin-1")[:4] not in str(caught.value)
 
@@ -285,9 +285,9 @@ def device(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (truncated, "must hold 32 bytes, and holds 31"),
-        (longer, "must hold 32 bytes, and holds 33"),
-        (lambda path: path.write_bytes(b""), "must hold 32 bytes, and holds 0"),
+        (truncated, "must contain 32 bytes, but contains 31"),
+        (longer, "must contain 32 bytes, but contains 33"),
+        (lambda path: path.write_bytes(b""), "must contain 32 bytes, but contains 0"),
         (lambda path: path.chmod(0o640), "others may read or write .*chmod 600"),
         (lambda path: path.chmod(0o604), "others may read or write"),
         (lambda path: path.chmod(0o620), "others may read or write"),

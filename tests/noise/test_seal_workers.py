@@ -36,7 +36,7 @@ STREAM, MANIFEST = f"{tiers.NATIVE} STREAM_VERSION", "dpfast.noise.release.seal 
 WORKERS = {  # what is spoilt, the version that the worker has, and what it says
     "right": ("", f"{STREAM} 0", r"\[-?\d+, -?\d+, -?\d+\]$"),
     "another key": ("replaced", f"{STREAM} 0", "FileError the key file .* holds another key than the one that 'visits' was sealed with$"),
-    "truncated": ("truncated", f"{STREAM} 0", "FileError the key file .* must hold 32 bytes"),
+    "truncated": ("truncated", f"{STREAM} 0", "FileError the key file .* must contain 32 bytes"),
     "readable": ("readable", f"{STREAM} 0", "FileError others may read or write"),
     "absent": ("absent", f"{STREAM} 0", "FileError the key file .* does not exist"),
     "another stream": ("", f"{STREAM} 3", "ParameterError .* of stream version 2 .* the dpfast that began it; this one has 3 and 1"),

@@ -597,7 +597,7 @@ def test_a_ledger_in_zcdp_pays_for_most_discrete_gaussians_of_a_plan(tmp_path, e
         ({"make": 1}, dpfast.DTypeError, "make must be a function"),
         ({"make": lambda _: 1}, dpfast.DTypeError, "what make returns must be a mechanism"),
         ({"releases": 0}, dpfast.ParameterError, "releases must be at least 1"),
-        ({"make": lambda e: Guarantee(e, 1e-5)}, dpfast.ParameterError, "no spend of each release keeps the total"),
+        ({"make": lambda e: Guarantee(e, 1e-5)}, dpfast.ParameterError, "no spend of each release keeps to the total"),
         ({"make": lambda rho: Guarantee(rho=rho), "delta": None}, dpfast.ParameterError, "no spend of each release"),
     ],
 )

@@ -22,13 +22,13 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("target", metavar="MODULE:FUNCTION")
-@click.option("--epsilon", type=number, help="What it promises; of Laplace mechanisms, the parameter too.")
-@click.option("--delta", type=number, default="0", help="Its delta, by default 0.")
+@click.option("--epsilon", type=number, help="The epsilon that it promises; for Laplace mechanisms also the parameter.")
+@click.option("--delta", type=number, default="0", help="The delta that it promises; by default 0.")
 @noise_options
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
-@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png, .svg or .pdf.")
+@click.option("--plot", type=picture_file, metavar="FILE", help="Draw the result in this file: .png, .svg or .pdf.")
 @AS_JSON
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 def audit(
     target: str,
     epsilon: Number | None,
@@ -46,8 +46,8 @@ def audit(
     n), and returns n independent noisy counts. MODULE is one that Python can import from here, or a
     file.py.
 
-    Exit codes: 0 nothing found, 1 found, 2 wrong usage. A mechanism that keeps its promise is
-    accused with probability one in a million at most, by each of the two audits.
+    Exit codes: 0 if nothing is found, 1 if something is, 2 for wrong usage. Each of the two audits
+    accuses a mechanism that keeps its promise with probability at most one in a million.
     """
     from dpfast.evidence import audit as auditor
 

@@ -41,23 +41,29 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.option("--size", type=click.IntRange(1), default=10_000_000, show_default=True, help="Counts of a run.")
 @click.option("--rounds", type=click.IntRange(1), default=7, show_default=True, help="Timed runs of each row.")
-@click.option("--peers", is_flag=True, help="Also OpenDP, diffprivlib, PyDP and randomgen, where installed.")
+@click.option("--peers", is_flag=True, help="Also measure OpenDP, diffprivlib, PyDP and randomgen, where installed.")
 @click.option(
     "--plot", "--picture", "plot", type=FILE, metavar="FILE",
     help="Draw the main rows as dots, or the findings on a sampler: .png, .svg or .pdf.",
 )  # fmt: skip
-@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Everything measured; - instead of the table.")
+@click.option(
+    "--json",
+    "json_file",
+    type=FILE,
+    metavar="FILE",
+    help="Write everything measured as JSON; - prints it instead of the table.",
+)
 @click.option("--markdown", type=FILE, metavar="FILE", help="Write a short table between the marks in this file.")
 @click.option(
     "--latency", type=FILE, metavar="FILE", help="Draw the time of a call against 1 to ten times --size counts."
 )
 @click.option("--scaling", type=FILE, metavar="FILE", help="Draw counts a second against threads.")
 @click.option(
-    "--sampler", metavar="MODULE:FUNCTION", help="Measure and test this function instead, beside --distribution."
+    "--sampler", metavar="MODULE:FUNCTION", help="Measure and test this function instead; needs --distribution."
 )
 @noise_options
 @click.option("--epsilon", type=number, help="Laplace mechanisms: the parameter.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@click.option("--quiet", is_flag=True, help="Show no progress bar.")
 def bench(
     size: int,
     rounds: int,
@@ -73,17 +79,20 @@ def bench(
 ) -> None:
     """Time every mechanism on one thread and on all, beside unsafe noise and the floors of memory.
 
-    Rows take turns, each right after its reference; medians. Peers: pip install 'dpfast[peers]'.
+    Rows take turns, each right after its reference, and the table has medians. For the peers:
+    pip install 'dpfast[peers]'.
 
     With --sampler: FUNCTION takes one array, of int64 for a discrete distribution and of float64
     for a real one. It returns a new array of that shape and dtype, the values plus noise, and
     leaves its argument as it was. MODULE is one that Python can import from here, or a file.py.
-    Beside ours and NumPy's, in turns: time against size, up to --size values; noise against
-    --distribution; whether the time of a call tells its noise; whether forked children repeat
-    noise. Each test accuses a sound sampler at a rate of one in a million at most.
+    The function takes turns with our sampler and NumPy's. The command measures its time against
+    size, up to --size values, and tests its noise against --distribution. It also tests whether the
+    time of a call reveals its noise, and whether forked children repeat noise. Each test accuses a
+    sound sampler at a rate of at most one in a million.
 
-    Exit codes of --sampler: 1 its noise is not of that distribution, or a forked child repeats
-    noise or fails; 2 wrong usage, or not such a function; else 0, whatever its time tells.
+    Exit codes of --sampler: 1 if its noise is not of that distribution, or a forked child repeats
+    noise or fails; 2 for wrong usage, or if it is not such a function; otherwise 0, whatever its
+    time reveals.
     """
     from dpfast.evidence.bench.page import write_between_marks
     from dpfast.paths import atomic_write
@@ -123,7 +132,7 @@ def refuse_options(sampler: str | None) -> None:
     given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     if other := sorted(given & (OF_ALL_LAWS if sampler else OF_A_SAMPLER)):
         raise click.UsageError(
-            f"'--sampler' takes no {dashed(other[0])}" if sampler else f"{dashed(other[0])} goes with '--sampler' alone"
+            f"'--sampler' takes no {dashed(other[0])}" if sampler else f"{dashed(other[0])} works only with '--sampler'"
         )
     if sampler and "distribution" not in given:
         raise click.UsageError(

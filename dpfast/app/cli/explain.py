@@ -46,14 +46,16 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 
 @click.command()
 @partial(law_options, choices=CHOICES)
-@click.option("--cells", type=click.IntRange(1), metavar="D", help="Also the intervals that contain D cells at once.")
+@click.option(
+    "--cells", type=click.IntRange(1), metavar="D", help="Also show the intervals that contain D cells at once."
+)
 @click.option(
     "--releases",
     type=click.IntRange(2, MOST_RELEASES),
     metavar="N",
-    help="Also the epsilon of N such releases together: by their sum, by rho (real Gaussian noise: mu), by the distribution of losses.",
+    help="Also show the epsilon of N such releases together: by their sum, by rho (real Gaussian noise: mu), by the distribution of losses.",
 )
-@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png, .svg or .pdf.")
+@click.option("--plot", type=picture_file, metavar="FILE", help="Draw the result in this file: .png, .svg or .pdf.")
 @click.option(
     "--picture",
     type=click.Choice(["noise", "posterior", "loss", "costs"]),
@@ -65,19 +67,19 @@ def explain(
 ) -> None:
     """Explain what parameters guarantee, what that means, and how much noise it takes.
 
-    The options are those of privatize. A Gaussian's --sigma alone will do: then there is noise, but
-    no promise.
+    The options are those of privatize. A Gaussian's --sigma alone is enough, but then there is
+    noise and no promise.
     """
     if picture and not plot:
-        raise click.UsageError("'--picture' says what '--plot' draws, and goes with it alone")
+        raise click.UsageError("'--picture' says what '--plot' draws, and works only with it")
     if picture == "costs" and not releases:
-        raise click.UsageError("'--picture costs' draws what '--releases' are together, and goes with it alone")
+        raise click.UsageError("'--picture costs' draws what '--releases' cost together, and works only with it")
     given = chosen(options)
     if given["mechanism"] in CHOICES:
         if cells or (plot and picture != "costs"):
             raise click.UsageError(
-                "'--cells' and '--plot' are for noise that is added to cells, and here is a choice: '--plot' with "
-                "'--picture costs' draws what '--releases' are together"
+                "'--cells' and '--plot' are for noise that is added to cells, and this is a choice: '--plot' with "
+                "'--picture costs' draws what '--releases' cost together"
             )
         mechanism = make_choice(given)
         together = releases and Together(mechanism, mechanism.guarantee, meaning.EXAMPLE_DELTA, releases)
@@ -106,7 +108,7 @@ def _choice(mechanism: OneAnswer, together: Together | None, as_json: bool) -> N
     one_way = (
         "yes: a unit that is added moves all answers one way, so their noise is half as wide as it would be otherwise"
     )
-    either = "no: a unit may move answers both ways, or it was not said (--l0 with --linf) that it does not"
+    either = "no: a unit may move answers both ways, or nothing (--l0 with --linf) says that it does not"
     facts = {
         "adjacency": f"{mechanism.adjacency}, unit: {mechanism.unit}",
         "monotonic": one_way if mechanism.monotonic else either,

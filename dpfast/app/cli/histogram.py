@@ -60,7 +60,7 @@ Examples:
     "--by",
     multiple=True,
     metavar="NAME",
-    help='A column whose values are keys, or the "week(NAME)", month, day or year of its dates, "week(NAME, Europe/Oslo)" by other clocks than UTC\'s; repeat it. '
+    help='A column whose values are keys, or the "week(NAME)", month, day or year of its dates, "week(NAME, Europe/Oslo)" by other clocks than UTC\'s; repeat it for more. '
     "Without it there is one cell, the total.",
 )
 @click.option("--unit", metavar="NAME", help="The column that says whom the guarantee protects, such as person.")
@@ -88,7 +88,7 @@ Examples:
     multiple=True,
     metavar="[NAME=]KEYS",
     help="The public keys of a column: a file with one a line, or A,B,C, or 1..12. NAME if there are several columns. "
-    "Beside --threshold, of some of them: other rows are left out.",
+    "With --threshold, some columns may have a list: rows with other keys are left out.",
 )
 @click.option(
     "--bins",
@@ -123,19 +123,20 @@ def histogram(**options: Any) -> None:
     """Count the rows of ROWS by public keys, or add up a column, and write the noisy table OUT.
 
     ROWS is a .csv, .tsv, .jsonl, .parquet, .arrow or .feather file, a folder of such files, or -
-    for standard input. One unit, such as a person, has any number of rows. It counts in at most
-    --max-partitions cells, each time with at most --max-per-partition rows, chosen at random. So
-    the noise hides whatever one unit does.
+    for standard input. One unit, such as a person, may have any number of rows. It counts in at
+    most --max-partitions cells, with at most --max-per-partition rows in each, chosen at random,
+    so that the noise hides whatever one unit does.
 
     OUT is such a file, or - for standard output. It has one row for each combination of keys, with
-    the columns of --by, then count or sum, or of --mean sum, count and mean. --quantile has a row
-    for each share, with the columns quantile and value. Rows with another key, and rows without a
-    key (but for --unknown), a unit or a value, are left out. Nothing says how many they were.
+    the columns of --by, followed by count or sum, or with --mean by sum, count and mean. With
+    --quantile it has a row for each share, with the columns quantile and value. Rows with another
+    key are left out, and so are rows without a key (except with --unknown), a unit or a value.
+    Nothing says how many there were.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV file in
     OUT.json. OUT appears only when it is complete. What was charged stays charged, whatever becomes
-    of OUT. With --key-file, a run that was killed is begun again with --resume: it gives the same
-    OUT, and is charged once.
+    of OUT. With --key-file, you can restart a run that was killed with --resume: it gives the same
+    OUT for a single charge.
     """
     request = Request.of(options, verify=options["verify"])
     asked = Asked.of(options, request)
@@ -317,13 +318,13 @@ def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
     by, each_row, threshold = "by" in given, "unit_is_row" in given, "threshold" in given
     nobody = "Missing option '--unit', or '--unit-is-row' if each row is another unit"
     yield "unit" not in given and not each_row, nobody
-    yield "unit" in given and each_row, "'--unit-is-row' says that each row is a unit, and goes without '--unit'"
+    yield "unit" in given and each_row, "'--unit-is-row' says that each row is a unit, and does not work with '--unit'"
     caps = given.keys() & {"max_partitions", "max_contributions"}
-    missing = "Missing option '--max-partitions' or '--max-contributions': what one unit counts, at most"
+    missing = "Missing option '--max-partitions' or '--max-contributions': the most that one unit counts"
     yield by and not each_row and not caps, missing
     listed = given.keys() & {"domains", "bins"}
     of_keys = listed or threshold or given.keys() & {"max_partitions", "unknown"}
-    alone = "'--domain', '--bins', '--threshold', '--unknown' and '--max-partitions' are of keys, and go with '--by'"
+    alone = "'--domain', '--bins', '--threshold', '--unknown' and '--max-partitions' are about keys, and need '--by'"
     yield not by and bool(of_keys), alone
     yield by and not listed and not threshold, EITHER
     yield from measure_of(given).combined(given)

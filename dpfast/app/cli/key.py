@@ -21,15 +21,15 @@ Examples:
 
 @click.group(epilog=EXAMPLES)
 def key() -> None:
-    """Make a key file. Its releases can be tried again, and cost once (docs/sealed.md)."""
+    """Make a key file, with which releases can be retried for a single charge (docs/sealed.md)."""
 
 
 @key.command()
 @click.argument("file", type=FILE)
 def create(file: Path) -> None:
-    """Make a key in FILE, where nothing is yet. Keep FILE as the data: it takes noise off."""
+    """Make a key in FILE, where nothing is yet. Protect FILE like the data: it can remove the noise."""
     made = dpfast.KeyFile.create(file)
-    said = f"{file}: a new key, id {made.id}. It is part of the data: keep it where they are kept"
+    said = f"{file}: a new key, id {made.id}. It is as private as the data: keep it with them"
     terminal.tell(terminal.printable(said), to="stdout")
 
 

@@ -35,7 +35,7 @@ from dpfast.noise.mechanisms import laws
 from dpfast.privacy import formatting
 
 FILE = click.Path(dir_okay=False, path_type=Path)
-UNKNOWN = "whether a copy was restored since cannot be told without --key-file"
+UNKNOWN = "without --key-file nobody can tell whether a copy was restored since"
 EXAMPLES = """\b
 Examples:
   dpfast ledger create budget.db --epsilon 3 --delta 1e-6 --dataset visits
@@ -50,7 +50,11 @@ Examples:
 
 CHANGE = "--sensitivity", "--l0", "--linf", "--signed", "--l2-squared", "--granularity", "--bound"
 change_options = together(
-    click.option("--mechanism", type=LawName([*MECHANISMS]), help="With --releases; by default discrete-laplace."),
+    click.option(
+        "--mechanism",
+        type=LawName([*MECHANISMS]),
+        help="With --releases: the distribution of the noise; by default discrete-laplace.",
+    ),
     *(
         click.option(name, type=kind, is_flag=kind is bool, help=text)
         for name, kind, text in LAW_OPTIONS
@@ -69,7 +73,7 @@ def ledger() -> None:
 @click.option("--epsilon", type=number, help="The total that may ever be spent.")
 @click.option("--delta", type=number, help="With --epsilon; by default 0, and then no Gaussian fits.")
 @click.option(
-    "--rho", type=number, help="Instead of epsilon: the total in zCDP. --delta is then of releases' own deltas."
+    "--rho", type=number, help="Instead of epsilon: the total in zCDP. --delta is then for the releases' own deltas."
 )
 @click.option(
     "--by",
@@ -79,7 +83,7 @@ def ledger() -> None:
 @click.option(
     "--own-delta", type=number, help="With --by zcdp: the part of --delta for releases' own deltas; by default 0."
 )
-@click.option("--dataset", metavar="NAME", help="The data that are released; by default the name of FILE.")
+@click.option("--dataset", metavar="NAME", help="What the released data are called; by default the name of FILE.")
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
 @click.option("--unit", metavar="NAME", help="Whom the guarantee protects; by default a person.")
 @sharing
@@ -98,7 +102,7 @@ def create(file: Path, **terms: Any) -> None:
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
     """Print what was charged, and what is left, after the sums were checked.
 
-    An attempt that was refused for its values stands there too: it cost nothing, and drew nothing.
+    Attempts that were refused for their values are listed, too. They cost nothing, and drew nothing.
     """
     found = dpfast.Ledger(file)
     history, spent, left, total = found.history(), *map(found.cost, (found.spent, found.remaining, found.budget))
@@ -126,7 +130,9 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
     type=number,
     help="The rho of each release, for a ledger kept in rho (by default what epsilon implies), or of real Gaussian noise.",
 )
-@click.option("--releases", type=click.IntRange(1), metavar="N", help="Instead: what each of N more may spend.")
+@click.option(
+    "--releases", type=click.IntRange(1), metavar="N", help="Instead, say what each of N more releases may spend."
+)
 @AS_JSON
 @change_options
 def plan(
@@ -140,9 +146,9 @@ def plan(
 ) -> None:
     """Say how many more releases fit, or what each of N may spend. Nothing is charged.
 
-    With --releases and what one unit changes, as --sensitivity or --l0 and --linf say it: the
-    mechanism of the least noise that is paid N times, if nothing else is charged, and the options
-    that make it in `dpfast privatize` and `dpfast histogram`.
+    With --releases and what one unit changes (--sensitivity, or --l0 and --linf), it prints the
+    mechanism of the least noise that the ledger can pay for N times, if nothing else is charged. It
+    also prints the options for it in `dpfast privatize` and `dpfast histogram`.
     """
     if (epsilon is None and delta is None and rho is None) == (releases is None):
         raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
@@ -199,15 +205,15 @@ def planned(of: dpfast.Ledger, releases: int, given: dict[str, Any]) -> tuple[di
 @click.argument("file", type=FILE)
 @sharing
 @click.option(
-    "--key-file", type=FILE, metavar="KEY", help="A key file under which it was charged: its head tells what is lost."
+    "--key-file", type=FILE, metavar="KEY", help="A key file under which it was charged: its head shows what was lost."
 )
 @AS_JSON
 def verify(file: Path, shared_with: str | int | None, key_file: Path | None, as_json: bool) -> None:
     """Check the whole of FILE: every charge, all sums, every page.
 
-    Opening and charging look at a checkpoint and the last charge alone. A charge that was cut off
-    is undone, in a ledger of your own or one that a group shares: --shared-with. The head beside
-    KEY tells whether a copy was restored since, unless the head was restored with it.
+    Opening and charging look only at a checkpoint and the last charge. A charge that was cut off is
+    undone, in a ledger of your own or one that a group shares (--shared-with). The head beside KEY
+    shows whether a copy was restored since, unless the head was restored with it.
     """
     found = dpfast.Ledger(file, shared_with=shared_with)
     charges = found.verify(dpfast.KeyFile(key_file) if key_file else None)
@@ -226,16 +232,20 @@ def verify(file: Path, shared_with: str | int | None, key_file: Path | None, as_
 @ledger.command(short_help="Go on with a ledger that was restored from a copy.")
 @click.argument("file", type=FILE)
 @click.option(
-    "--key-file", type=FILE, metavar="KEY", required=True, help="A key file under which it was charged: its head tells."
+    "--key-file",
+    type=FILE,
+    metavar="KEY",
+    required=True,
+    help="A key file under which it was charged: its head shows what was lost.",
 )
-@click.option("--charge", is_flag=True, help="Charge what is lacking, at most what is left; then the ledger goes on.")
+@click.option("--charge", is_flag=True, help="Charge what is missing, up to what is left, and go on with the ledger.")
 @sharing
 @AS_JSON
 def restored(file: Path, key_file: Path, charge: bool, shared_with: str | int | None, as_json: bool) -> None:
     """Say what FILE lacks since a copy took its place, or charge it.
 
-    The head beside KEY has what was spent when KEY was last used. What was charged without KEY
-    since, and lost, it cannot know.
+    The head beside KEY has what was spent when KEY was last used. It cannot know what was charged
+    without KEY since then, and lost.
     """
     found = dpfast.Ledger(file, shared_with=shared_with)
     lost = found.cost(found.restored(dpfast.KeyFile(key_file), charge=charge))
@@ -252,10 +262,10 @@ def restored(file: Path, key_file: Path, charge: bool, shared_with: str | int | 
 @click.argument("source", type=FILE)
 @click.argument("target", type=FILE)
 def copy(source: Path, target: Path) -> None:
-    """Make a copy of a ledger, checked, over nothing that is there.
+    """Make a checked copy of a ledger in a new file.
 
-    It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and
-    reading: what is charged to the one is unknown to the other.
+    It is the ledger as it was at one moment, even while processes charge it. A copy is for keeping
+    and reading: neither file knows what is charged to the other.
     """
     terminal.tell(budget(dpfast.Ledger(source).copy(target)), to="stdout")
 
@@ -264,9 +274,9 @@ def copy(source: Path, target: Path) -> None:
 @click.argument("file", type=FILE)
 @sharing
 def upgrade(file: Path, shared_with: str | int | None) -> None:
-    """Make a ledger of format 1 or 2, by an earlier version, one of today's.
+    """Bring a ledger of format 1 or 2, by an earlier version, to today's format.
 
-    Its budget and its charges stay. Earlier versions refuse it then.
+    Its budget and its charges stay. Earlier versions then refuse it.
     """
     terminal.tell(budget(dpfast.Ledger.upgrade(file, shared_with=shared_with)), to="stdout")
 

@@ -40,29 +40,29 @@ USUAL = Fraction(19, 20)
 measure_options = together(
     click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows."),
     click.option(
-        "--mean", metavar="NAME", help="The mean of this column: writes sum, count and mean of the same rows."
+        "--mean", metavar="NAME", help="Release the mean of this column: writes sum, count and mean of the same rows."
     ),
     click.option(
         "--clamp",
         type=number,
         nargs=2,
         metavar="A B",
-        help="With --sum or --mean: public ends of each value, or without --max-per-partition of what a unit adds to a cell. "
+        help="With --sum or --mean: the public ends of each value, or without --max-per-partition of what a unit adds to a cell. "
         "With --quantile: of each value.",
     ),
     click.option(
         "--quantile",
         multiple=True,
         metavar="NAME=Q",
-        help="The value of this column up to which the share Q lies, such as age=0.5; more Q of one column cost nothing.",
+        help="A quantile of this column, such as age=0.5 for the median; more of the same column cost nothing.",
     ),
     click.option(
-        "--step", type=number, help="With --quantile: how wide the cells of values are; of whole numbers 1 by default."
+        "--step", type=number, help="With --quantile: the width of a cell of values; 1 by default for whole numbers."
     ),
     click.option(
         "--granularity",
         type=number,
-        help="With --sum or --mean: values are rounded to it, a power of two; by default a fine one.",
+        help="With --sum or --mean: the power of two to whose multiples values are rounded; by default a fine one.",
     ),
 )
 
@@ -77,7 +77,7 @@ interval_options = together(
         metavar="[P]",
         help="Also write low and high, which contain a cell's bounded value with probability P, by default 0.95.",
     ),
-    click.option("--jointly", is_flag=True, help="With --intervals: they contain all cells at once."),
+    click.option("--jointly", is_flag=True, help="With --intervals: make them contain all cells at once."),
 )
 
 
@@ -138,11 +138,11 @@ class Count:
         yield len(valued) > 1, "'--sum' and '--mean' are two releases: give one of them; '--mean' writes a sum, too"
         ends = f"'{cls.OPTION}' and '--clamp' must be given together: the public ends of what is added up"
         yield bool(valued) != ("clamp" in given), ends
-        alone = "'--granularity' is of values, and goes with '--sum' or '--mean' alone"
+        alone = "'--granularity' is about values, and works only with '--sum' or '--mean'"
         yield "granularity" in given and not valued, alone
-        yield "step" in given, "'--step' is of quantiles, and goes with '--quantile' alone"
+        yield "step" in given, "'--step' is about quantiles, and works only with '--quantile'"
         jointly = "jointly" in given and "intervals" not in given
-        yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
+        yield jointly, "'--jointly' says what '--intervals' contain, and works only with it"
         shown = (
             "'--intervals' must be left out with '--threshold': keys are shown where noise is high, so none would hold"
         )
@@ -152,7 +152,7 @@ class Count:
     def ruled(cls, given: Mapping[str, Any], by: Sequence[str], others: set[Any]) -> Iterable[tuple[bool, str]]:
         """What holds of values. others: columns that hold no values."""
         for name in cls.written(given):
-            yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
+            yield name in by, f"--by must not be {name}, because OUT has another column of this name: rename it in ROWS"
         value = None if cls.VALUE is None else given[cls.VALUE]
         yield value in others, f"{cls.OPTION} must name another column than --by and --unit, got {value!r:.80}"
         part = given.get("intervals", USUAL)
@@ -384,15 +384,13 @@ class Mean(Count):
     @classmethod
     def combined(cls, given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
         yield from super().combined(given)
-        keys = "'--mean' goes without '--threshold': list the keys by '--domain'"
+        keys = "'--mean' does not work with '--threshold': list the keys by '--domain'"
         yield "threshold" in given, keys
-        rows = "'--mean' is of rows: give '--max-per-partition' or '--max-contributions', how many of one unit it is of, at most"
+        rows = "'--mean' is about rows: give '--max-per-partition' or '--max-contributions', the most rows of one unit"
         yield "unit" in given and not given.keys() & set(CAPS[1:]), rows
-        ends = "'--lower' and '--upper' are of noisy counts and sums: a mean lies within '--clamp'"
+        ends = "'--lower' and '--upper' are for noisy counts and sums: a mean lies within '--clamp'"
         yield bool(given.keys() & {"lower", "upper"}), ends
-        sigma = (
-            "'--mean' takes no '--sigma', for sums and counts have one each: give '--epsilon' and '--delta', or '--rho'"
-        )
+        sigma = "'--mean' takes no '--sigma', because sums and counts have one each: give '--epsilon' and '--delta', or '--rho'"
         yield "sigma" in given, sigma
 
     @classmethod

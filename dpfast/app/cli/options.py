@@ -106,7 +106,7 @@ class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of clic
         name = str(value).replace("_", "-").lower()
         if name == "one-sided-geometric":
             why = "noise that is never negative tells x from x + 1"
-            self.fail(f"{name} is no mechanism: {why}. discrete-laplace is one", parameter, context)
+            self.fail(f"{name} is not a mechanism: {why}. discrete-laplace is one", parameter, context)
         return super().convert(name, parameter, context)
 
 
@@ -186,7 +186,9 @@ def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
 
 
 noise_options = together(  # which name an exact distribution, with which noise is compared
-    click.option("--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are."),
+    click.option(
+        "--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbouring counts are."
+    ),
     click.option(
         "--distribution", type=click.Choice([*laws.own_laws()]), help="Compare the noise with this exact distribution."
     ),
@@ -231,7 +233,7 @@ def changed(given: Mapping[str, Any], ways: Ways) -> dpfast.Sensitivity:
     """What a neighbour changes, by the one way that was given, and who is a neighbour."""
     way = one_way(ways, given)
     if "signed" in given and way not in CELLS:
-        raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
+        raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and works only with them")
     return ways[way](**{key: given[key] for key in (*way, *ABOUT) if key in given})  # type: ignore[no-any-return]
 
 

@@ -87,12 +87,16 @@ release_options = together(  # what is released, and how
     click.option("--lower", type=number, help="Public lower bound of the noisy values."),
     click.option("--upper", type=number, help="Public upper bound of the noisy values."),
     click.option(
-        "--clamp", type=number, nargs=2, metavar="A B", help="Public ends of the cells, before the noise: A at most B."
+        "--clamp",
+        type=number,
+        nargs=2,
+        metavar="A B",
+        help="Public ends to which cells are clamped before the noise: A at most B.",
     ),
     click.option(
         "--missing",
         type=number,
-        help="A public number for empty, null and NaN cells, and infinite reals; noised too. But for a count of 0 it "
+        help="A public number that replaces empty, null and NaN cells, and infinite reals, before the noise. Except for a count of 0 it "
         "needs --clamp, and a sensitivity that covers its distance from A and from B.",
     ),
     click.option(
@@ -103,7 +107,7 @@ release_options = together(  # what is released, and how
         "memory, up to four times; more than 1 GiB is refused.",
     ),
     click.option(
-        "--keep-metadata", is_flag=True, help="Pass all metadata of IN on, without noise, not only that of types."
+        "--keep-metadata", is_flag=True, help="Pass on all metadata of IN, without noise, and not only that of types."
     ),
     THREADS,
     click.option(
@@ -114,7 +118,7 @@ release_options = together(  # what is released, and how
         "--dtype",
         type=click.Choice(DTYPES),
         help="The type of the noisy cells; by default int64, or for real values that of IN. A noisy value beyond its ends becomes "
-        "the nearest number that it has: that is public.",
+        "the nearest number that the type has.",
     ),
     QUIET,
 )
@@ -128,21 +132,21 @@ release_options = together(  # what is released, and how
 def privatize(**options: Any) -> None:
     """Add noise to columns of IN and write OUT.
 
-    To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or
-    gaussian.
+    Counts get noise by discrete-laplace or discrete-gaussian, and real values by laplace, snapping
+    or gaussian.
 
-    Both are .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .arrow, .feather, .npy or .npz, as
-    their names say, or - for a pipe; IN may be a folder of Parquet files. docs/files.md has the
+    Both files are .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .arrow, .feather, .npy or .npz,
+    as their names say, or - for a pipe; IN may be a folder of Parquet files. docs/files.md has the
     rules by which numbers are read. Other columns pass through without noise: from CSV to CSV byte
-    for byte, from CSV to another format as strings. So does the order of rows, unless --sort-by
-    says a public one. Which rows there are is published. Only the metadata that types need are
+    for byte, and from CSV to another format as strings. So does the order of rows, unless --sort-by
+    gives a public one. Which rows there are is published. Only the metadata that types need are
     kept.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a text or
     array in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
     does not cover is refused; what was charged stays charged, whatever becomes of OUT. With
-    --key-file, too, a run that was killed is begun again with --resume: it gives the same OUT, and
-    is charged once.
+    --key-file as well, you can restart a run that was killed with --resume: it gives the same OUT
+    for a single charge.
     """
     _run(options)
 
@@ -190,7 +194,7 @@ class Asked(NamedTuple):
         request.check_payer()
         if request.key_file is not None and str(request.source) == "-":
             raise ParameterError(
-                "IN must be a file for --key-file, which reads it twice: write what the pipe gives to one"
+                "IN must be a file for --key-file, which reads it twice: write the pipe's output to one"
             )
         mechanism = make(given, len(columns) if total else 1)
         missing = near("missing", given.get("missing"), np.dtype(int if mechanism.INTEGERS else float))
@@ -398,8 +402,8 @@ def _suspected(rows: int, passed: Sequence[str]) -> str:
     """What is public of OUT alone, its rows and its columns, looks like a table of people."""
     few = ", ".join(f"{name:.40}" for name in passed[:3]) + ", …" * (len(passed) > 3)
     return (
-        f"{rows:,} rows with columns without noise ({few}): if a row is a person or a visit, and no count of them, this "
-        "hides nobody, and `dpfast histogram` counts rows so that it does"
+        f"{rows:,} rows with columns without noise ({few}): if a row is a person or a visit, and not a count of them, this "
+        "hides nobody; `dpfast histogram` counts rows in a way that does"
     )
 
 

@@ -90,12 +90,12 @@ class Quantiles(Count):
             taken = any(spent in way for way in WAYS[mechanism])
             yield not taken, f"{mechanism} takes no {dashed(spent)}, as discrete-gaussian would"
         jointly = "jointly" in given and "intervals" not in given
-        yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
+        yield jointly, "'--jointly' says what '--intervals' contain, and works only with it"
 
     @classmethod
     def ruled(cls, given: Mapping[str, Any], by: Sequence[str], others: set[Any]) -> Iterable[tuple[bool, str]]:
         for name in cls.written(given):
-            yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
+            yield name in by, f"--by must not be {name}, because OUT has another column of this name: rename it in ROWS"
         name, _ = _asked(given["quantile"])
         yield name in others, f"--quantile must name another column than --by and --unit, got {name!r:.80}"
         part = given.get("intervals", USUAL)

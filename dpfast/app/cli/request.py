@@ -33,7 +33,7 @@ RESUME = click.option(
     "--resume", is_flag=True, help="Retry the release that is reserved under --label, or reserve it if there is none."
 )
 FORCE = click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
-QUIET = click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
+QUIET = click.option("--quiet", is_flag=True, help="Print no summary and no progress bar.")
 THREADS = click.option(
     "--threads", type=click.IntRange(1), metavar="N", help="The most threads to use; by default all usable cores."
 )
@@ -58,7 +58,7 @@ def paying_options(charged: str, rows: str) -> Decorator:
             help="With --ledger and --label: the release can be retried for a single charge (dpfast key).",
         ),
         click.option(
-            "--label", metavar="TEXT", help=f"With --key-file: what names this release of {rows}, and no other."
+            "--label", metavar="TEXT", help=f"With --key-file: the name of this release of {rows}, and of no other."
         ),
     )
 
@@ -91,7 +91,7 @@ class Request(NamedTuple):
         """Take its options out of a command's. Raises: click.UsageError, ParameterError."""
         style, force, resume = style_of(options), options.pop("force", False), options.pop("resume", False)
         if verify and (force or resume):
-            raise click.UsageError("'--verify' writes nothing, and goes without '--resume' and '--force'")
+            raise click.UsageError("'--verify' writes nothing, and does not work with '--resume' or '--force'")
         found: Found = "compare" if verify else "replace" if force else "keep" if resume else "refuse"
         own = {name: options.pop(name, None) for name in cls._fields[: cls._fields.index("style")]}
         return cls(**own, style=style, resume=resume or verify, found=found)

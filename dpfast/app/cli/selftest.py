@@ -22,8 +22,8 @@ def selftest(as_json: bool, deep: bool, quick: bool, defect: str | None) -> int:
     """Check this installation: known answers, certificates, distributions, privacy, processes.
 
     Checks of exact answers come first. Then it times a few draws on this machine, and says how much
-    processor time the rest will take. Fails a sound build by chance once in a million runs. Exits
-    with 1 if a check fails.
+    processor time the rest will take. A sound build fails by chance once in a million runs. The
+    exit code is 1 if a check fails.
     """
     from dpfast.evidence import selftest as checks
 

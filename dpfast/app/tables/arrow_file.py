@@ -70,7 +70,7 @@ class ArrowSource:
             self.schema = passed.cleaned(self.raw, self.places, keep=keep_metadata)
         except NotImplementedError as error:
             (field,) = error.args
-            what = f"column {field.name!r} of {path} holds {field.type}"
+            what = f"column {field.name!r} of {path} contains {field.type}"
             raise FileError(f"{what}, which cannot be passed through: leave it out of the input") from None
 
     def pieces(self) -> Iterator[Piece]:

@@ -119,7 +119,7 @@ def _copied(path: Path) -> mmap.mmap:
     except OSError as error:
         most, why = f"{LARGEST >> 20} MiB", os.strerror(error.errno) if error.errno else "it failed"
         raise FileError(
-            f"{path} holds a batch of more than {most}, and is copied among the temporary files to be read: {why}. "
+            f"{path} contains a batch of more than {most}, and is copied among the temporary files to be read: {why}. "
             "TMPDIR names another folder for them; smaller batches need no copy"
         ) from None
 
@@ -142,7 +142,7 @@ def has_large_batches(path: Path) -> bool:
         for block in (*dictionaries, *batches):
             if _unpacked(file, block) > UNPACKED:
                 raise FileError(
-                    f"{path} holds a packed batch that takes more than {UNPACKED >> 20:,} MiB of memory: write smaller "
+                    f"{path} contains a packed batch that takes more than {UNPACKED >> 20:,} MiB of memory: write smaller "
                     "batches, or do not pack them"
                 )
     return bool(max(sum(dictionaries["body"].tolist()), *batches["body"].tolist(), 0) > LARGEST)

@@ -37,14 +37,14 @@ class CsvSource:
 
     def __init__(self, path: Path, wanted: Wanted, style: TextFormat, form: Form) -> None:
         if path == PIPE and wanted.sort_by:
-            raise ParameterError("IN must be a file for --sort-by, and no pipe, which is read once")
+            raise ParameterError("IN must be a file for --sort-by, and not a pipe, which is read once")
         self.path, self.form, self.wanted, self.size = path, form, wanted, size_of(path)
         self._state = states([path])
         self.text = CsvText(path, style, form.codec)
         self.schema = pa.schema([(name, pa.string()) for name in self.text.names])
         # The message does not quote the line, because without a header it is a record.
         there = (
-            f"a column's name stands in the first line of {self.text.what}, the header, which has "
+            f"a column's name is in the first line of {self.text.what}, the header, which has "
             f"{len(self.text.names)} field{'s' * (len(self.text.names) > 1)}{style.hint(self.text.header.decode('utf-8', 'replace'))}"
         )
         self.places = places(self.text.names, wanted.columns, there)

@@ -117,7 +117,7 @@ class CsvText:
                 rest = rest[stop:]
             elif len(rest) > LONGEST_RECORD:
                 most = f"{LONGEST_RECORD >> 20} MiB"
-                raise UnusableValuesError(f"{self.what} holds a record of more than {most}: an unclosed quote?")
+                raise UnusableValuesError(f"{self.what} contains a record of more than {most}: an unclosed quote?")
         if rest:
             yield rest, self._field_ends(rest, final=True)
 
@@ -138,7 +138,7 @@ class CsvText:
         beside = text[np.where(quoted[at], at - 1, at + 1)]
         returns = np.flatnonzero((text[:stop] == RETURN) & ~quoted[:stop])
         if not np.isin(beside, (comma, NEWLINE, RETURN, QUOTE)).all() or (text[returns + 1] != NEWLINE).any():
-            raise UnusableValuesError(f"{self.what} holds a quote or a carriage return where RFC 4180 allows none")
+            raise UnusableValuesError(f"{self.what} contains a quote or a carriage return where RFC 4180 allows none")
         return ends - 1
 
 

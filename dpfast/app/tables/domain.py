@@ -90,7 +90,7 @@ def numbers(keys: pa.Array) -> pa.Array:
 
 
 def _unlike(text: str, where: str, column: str, kind: pa.DataType) -> ParameterError:
-    return ParameterError(f"{where} must be {_form(kind)}, for column {column!r} holds {kind}, got {text!r:.80}")
+    return ParameterError(f"{where} must be {_form(kind)}, because column {column!r} contains {kind}, got {text!r:.80}")
 
 
 def domain_of(text: str, option: str) -> Domain:
@@ -109,7 +109,7 @@ def domain_of(text: str, option: str) -> Domain:
     listed, alone = "," in text, text.removesuffix(",")
     if listed and os.path.isfile(text):  # noqa: PTH113  it never raises, for a name that is too long either
         raise ParameterError(
-            f"{option} is a list, for it has a comma, and {text!r:.200} is a file, too: rename the file"
+            f"{option} is a list, because it has a comma, but {text!r:.200} is also a file: rename the file"
         )
     if listed:
         parts = [alone] if alone and "," not in alone else text.split(",")
@@ -134,7 +134,7 @@ def _lines(path: Path, option: str) -> list[str]:
     if lines[-1] == b"":
         lines.pop()
     if not lines:
-        raise ParameterError(f"{path} must hold at least one key, one a line")
+        raise ParameterError(f"{path} must contain at least one key, one a line")
     found = []
     for i, line in enumerate(lines, 1):
         try:
@@ -153,7 +153,7 @@ def _key(line: str, where: str) -> str:
         key = line[1:-1].replace('""', '"')
     elif "\r" in line or "\0" in line:
         raise ParameterError(
-            f"{where} holds a carriage return or a zero byte: the file must be UTF-8, and its lines end in LF or CRLF"
+            f"{where} contains a carriage return or a zero byte: the file must be UTF-8, and its lines end in LF or CRLF"
         )
     elif line.strip() != line:
         raise ParameterError(f"{where} begins or ends with a space: leave it out, or put the key in quotes")

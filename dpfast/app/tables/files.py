@@ -68,11 +68,13 @@ def open_source(
     found = streams.form(path, form) if not path.is_dir() else Form("Parquet")
     wanted = Wanted(columns, real, missing, sort_by, dtype, within)
     if path != PIPE and not (path.is_file() or path.is_dir()):  # opening a pipe waits until somebody writes to it
-        raise ParameterError(f"{path} is no regular file: give - and what a pipe gives, or write it to a file first")
+        raise ParameterError(f"{path} is not a regular file: pipe it into -, or write it to a file first")
     if path == PIPE and found.format not in streams.TEXTS:
-        raise ParameterError(f"IN must be a file: {found.format} is not read from its begin to its end, as - is")
+        raise ParameterError(f"IN must be a file: {found.format} cannot be read once from beginning to end, as - is")
     if style != STYLE and found.format == "npy":
-        raise ParameterError(f"{path} is no text: --delimiter, --encoding, --decimal and --thousands must be left out")
+        raise ParameterError(
+            f"{path} is not a text: --delimiter, --encoding, --decimal and --thousands must be left out"
+        )
     with reading(path, found):
         if found.format in {"CSV", "TSV"}:
             return CsvSource(path, wanted, style.named(found.format), found)
@@ -238,7 +240,7 @@ class JsonWriter:
         """Raises: ParameterError (a type that JSON cannot write, or two columns of one name)."""
         for field in schema:
             if not _is_json(field.type):
-                what = f"column {field.name!r} holds {field.type}"
+                what = f"column {field.name!r} contains {field.type}"
                 raise ParameterError(f"{path}: {what}, which JSON has no way to write: write .parquet or .csv")
             if schema.names.count(field.name) > 1:
                 raise ParameterError(

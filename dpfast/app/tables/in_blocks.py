@@ -57,7 +57,7 @@ def _joined(parts: Sequence[Column]) -> Column:
     if UINT64 in kinds and len(kinds) > 1:
         if any(part.size and part.dtype != UINT64 and part.min() < 0 for part in parts):
             raise UnusableValuesError(
-                "a column holds numbers below 0 and others of 2**63 or more, and no block can hold both"
+                "a column contains numbers below 0 and others of 2**63 or more, and no block can hold both"
             )
         parts = [part.astype(UINT64) for part in parts]
     return np.concatenate(parts)

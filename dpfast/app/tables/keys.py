@@ -48,7 +48,7 @@ class Bins(NamedTuple):
     def of(cls, texts: Sequence[str], edges: Sequence[Fraction]) -> Bins:
         """texts: the edges as they are given. Raises: ParameterError."""
         if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)) or max(map(abs, edges)) > FARTHEST:
-            raise ParameterError(f"--bins must be NAME=A,B,C, numbers that ascend, got {','.join(texts)!r:.80}")
+            raise ParameterError(f"--bins must be NAME=A,B,C, in ascending order, got {','.join(texts)!r:.80}")
         return cls(tuple(edges), [f"[{a}, {b})" for a, b in pairwise(texts)])
 
     def listed(self, option: str) -> Domain:
@@ -59,7 +59,7 @@ class Bins(NamedTuple):
         kind = cells_of(field.type)
         if not (kinds.is_integer(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)):
             raise ParameterError(
-                f"{option} {field.name!r:.80} must be a column of numbers for --bins, and holds {field.type}"
+                f"{option} {field.name!r:.80} must be a column of numbers for --bins, but contains {field.type}"
             )
         edges = self._edges(kind)
         if any(a >= b for a, b in pairwise(edges)):
@@ -133,7 +133,7 @@ class Calendar(NamedTuple):
         if not (is_moment(kind) or is_text(kind)):
             raise ParameterError(
                 f"{option} {field.name!r:.80} must be a column of dates, timestamps or texts of these for "
-                f"{self.part}(), and holds {field.type}"
+                f"{self.part}(), but contains {field.type}"
             )
         _check_zone(option, field, kind)
 
@@ -213,7 +213,7 @@ def _kind_of_key(option: str, field: pa.Field) -> pa.DataType:
     kind = cells_of(field.type)
     if not (is_text(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or is_moment(kind)):
         hint = ": --bins makes keys of such numbers" if kinds.is_floating(kind) else ""
-        raise ParameterError(f"{option} {field.name!r:.80} must be a column of {HELD}, and holds {field.type}{hint}")
+        raise ParameterError(f"{option} {field.name!r:.80} must be a column of {HELD}, but contains {field.type}{hint}")
     _check_zone(option, field, kind)
     return kind
 
@@ -223,7 +223,7 @@ def _check_zone(option: str, field: pa.Field, kind: pa.DataType) -> None:
         pa.nulls(1, kind).cast(pa.string())
     except pa.ArrowInvalid:
         raise ParameterError(
-            f"{option} {field.name!r:.80} must be a column of times in a zone that is known, and holds {field.type}"
+            f"{option} {field.name!r:.80} must be a column of times in a zone that is known, but contains {field.type}"
         ) from None
 
 
@@ -270,6 +270,6 @@ def _days_of_texts(texts: pa.Array, zone: str, where: str) -> pa.Array:
         good = False
     if not good:
         raise UnusableValuesError(
-            f"{where} must hold dates or times such as 2026-11-30 or 2026-11-30T12:00:00+01:00: --null names what is none"
+            f"{where} must contain dates or times such as 2026-11-30 or 2026-11-30T12:00:00+01:00: --null says which texts are missing"
         )
     return pc.coalesce(_days(instants, zone), _days(written, zone))

@@ -36,7 +36,7 @@ def counts(text: pa.Array, where: str, style: TextFormat, missing: int | None = 
         with suppress(pa.ArrowInvalid):
             found: CountArray = text.cast(pa.string()).cast(kind).to_numpy(zero_copy_only=False)
             return found
-    raise UnusableValuesError(f"{where} must hold numbers that fit in int64 or in uint64")
+    raise UnusableValuesError(f"{where} must contain numbers that fit in int64 or in uint64")
 
 
 def reals(text: pa.Array, where: str, style: TextFormat) -> RealArray:
@@ -51,7 +51,7 @@ def reals(text: pa.Array, where: str, style: TextFormat) -> RealArray:
         bad = text.filter(pc.invert(pc.or_(absent, pc.match_substring_regex(text, good))))
         if len(bad):
             raise UnusableValuesError(
-                f"{where} must hold decimal numbers such as -1.5 or 2e3, and holds {_broken(bad, style)}"
+                f"{where} must contain decimal numbers such as -1.5 or 2e3, but contains {_broken(bad, style)}"
             )
         text = _parted(text, style)
         text = pc.replace_substring(text, ",", ".") if style.point == "," else text
@@ -66,14 +66,14 @@ def whole(values: RealArray, where: str, missing: int | None = None) -> CountArr
     absent = np.isnan(values)
     if absent.any():
         if missing is None:
-            raise UnusableValuesError(f"{where} holds NaN or a null where a count is needed: {PUBLIC}")
+            raise UnusableValuesError(f"{where} contains NaN or a null where a count is needed: {PUBLIC}")
         values = np.where(absent, 0, values)
     if not (np.abs(values) < EXACT).all():
         raise UnusableValuesError(
-            f"{where} holds doubles of 2**53 or more, which no longer hold every whole number: use integers"
+            f"{where} contains doubles of 2**53 or more, which no longer hold every whole number: use integers"
         )
     if (values != np.trunc(values)).any():
-        raise UnusableValuesError(f"{where} holds numbers with something behind the point: {FOR_REALS}")
+        raise UnusableValuesError(f"{where} contains numbers with digits after the decimal point: {FOR_REALS}")
     found: CountArray = values.astype(np.int64)
     return found if missing is None else np.where(absent, missing, found)
 
@@ -83,17 +83,19 @@ def of_decimals(column: pa.Array, where: str) -> pa.Array:
     try:
         column = column.cast(pa.decimal256(76, 0))
     except pa.ArrowInvalid:
-        raise UnusableValuesError(f"{where} holds numbers with something behind the point: {FOR_REALS}") from None
+        raise UnusableValuesError(
+            f"{where} contains numbers with digits after the decimal point: {FOR_REALS}"
+        ) from None
     for kind in (pa.int64(), pa.uint64()):
         with suppress(pa.ArrowInvalid):
             return column.cast(kind)
-    raise UnusableValuesError(f"{where} must hold numbers that fit in int64 or in uint64")
+    raise UnusableValuesError(f"{where} must contain numbers that fit in int64 or in uint64")
 
 
 def filled(column: pa.Array, where: str, missing: int | None) -> pa.Array:
     """Integers with `missing` for nulls."""
     if missing is None:
-        raise UnusableValuesError(f"{where} holds nulls, where every count is needed: {PUBLIC}")
+        raise UnusableValuesError(f"{where} contains nulls, where every count is needed: {PUBLIC}")
     try:
         return column.fill_null(pa.scalar(missing, column.type))
     except (pa.ArrowInvalid, OverflowError):
@@ -111,7 +113,9 @@ def _whole(text: pa.Array, where: str, style: TextFormat, missing: int | None) -
         good = pc.and_(good, pc.invert(pc.match_substring_regex(text, r"^[+-]?[0-9]{1,3}\.000$")))
     bad = text.filter(pc.invert(good))
     if len(bad):
-        raise UnusableValuesError(f"{where} must hold whole numbers, and holds {_broken(bad, style, counts=True)}")
+        raise UnusableValuesError(
+            f"{where} must contain whole numbers, but contains {_broken(bad, style, counts=True)}"
+        )
     text = _parted(text, style)
     return pc.replace_substring_regex(text, rf"{point}0*$", "")
 
@@ -121,7 +125,7 @@ def _trimmed(text: pa.Array, where: str) -> pa.Array:
         return pc.utf8_trim(text.cast(pa.string()), characters=f"\t{SPACES}")
     except pa.ArrowInvalid:
         raise UnusableValuesError(
-            f"{where} must hold numbers, and holds bytes that are no utf-8: --encoding would name another"
+            f"{where} must contain numbers, but contains bytes that are not utf-8: --encoding names another"
         ) from None
 
 
@@ -143,7 +147,7 @@ def _broken(bad: pa.Array, style: TextFormat, *, counts: bool = False) -> str:
     for pattern, said in _rules(style, counts=counts):
         if pc.any(pc.match_substring_regex(bad, f"^{pattern}$")).as_py():
             return said
-    return "a text that is no number by any rule of docs/files.md"
+    return "a text that is not a number by any rule of docs/files.md"
 
 
 def _rules(style: TextFormat, *, counts: bool) -> Iterator[tuple[str, str]]:
@@ -166,4 +170,4 @@ def _rules(style: TextFormat, *, counts: bool) -> Iterator[tuple[str, str]]:
         exponent = exponent.removesuffix("?")
         said = "an exponent such as 1e6, which often stands for a rounded number: write all digits"
         yield rf"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+){exponent}", said
-        yield r"[+-]?([0-9]+[.,][0-9]*|[.,][0-9]+)", f"one with something behind the decimal point: {FOR_REALS}"
+        yield r"[+-]?([0-9]+[.,][0-9]*|[.,][0-9]+)", f"one with digits after the decimal point: {FOR_REALS}"

@@ -299,7 +299,7 @@ def in_order(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.int64]:
     order = np.lexsort(ranks[::-1])
     if np.logical_and.reduce([np.diff(rank[order]) == 0 for rank in ranks]).any():
         raise ParameterError(
-            "--sort-by must name columns that tell all rows apart, for rows alike in them would keep the order of the "
+            "--sort-by must name columns that tell all rows apart, because rows alike in them would keep the order of the "
             "input: repeat it for more columns"
         )
     return order

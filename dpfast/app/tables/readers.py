@@ -107,7 +107,7 @@ class ParquetFolder:
             ) from None
         fragments = sorted(found.get_fragments(), key=lambda each: each.path)
         if not fragments:
-            raise ParameterError(f"{path} holds no Parquet file")
+            raise ParameterError(f"{path} contains no Parquet file")
         self.paths = [Path(each.path) for each in fragments]
         check_whole(path, self.paths)
         self._files = [Parquet(each) for each in self.paths]
@@ -115,12 +115,12 @@ class ParquetFolder:
         self.rows, self.codec, self._inner = sum(each.rows for each in self._files), first.codec, first.schema
         if any(not each.schema.equals(self._inner) for each in self._files):
             raise FileError(
-                f"{path} must hold files of one schema: the same columns, of the same types, in the same order"
+                f"{path} must contain files of one schema: the same columns, of the same types, in the same order"
             )
         self._keys = [ds.get_partition_keys(each.partition_expression) for each in fragments]
         names = list(self._keys[0])
         if any(list(keys) != names for keys in self._keys):
-            raise FileError(f"{path} must hold its files at one depth, in folders of the same keys")
+            raise FileError(f"{path} must contain its files at one depth, in folders of the same keys")
         if twice := set(names) & set(self._inner.names):
             raise FileError(
                 f"{path} must have one column of each name, in its files and their folders, and {min(twice)!r} is in both"
@@ -154,11 +154,11 @@ def check_whole(folder: Path, files: Sequence[Path]) -> None:
     """
     places = [file.stat() for file in files]
     if len({(each.st_dev, each.st_ino) for each in places}) < len(files):
-        raise FileError(f"{folder} must hold each file once, and links show one twice: take them out")
+        raise FileError(f"{folder} must contain each file once, and links show one twice: take them out")
     for each in folder.rglob("*"):
         hidden = any(part.startswith((".", "_")) for part in each.relative_to(folder).parts)
         if not hidden and not each.is_file() and not each.is_dir():
-            raise FileError(f"{folder} must hold files alone, and {each.name!r:.80} is a link to nothing, or a pipe")
+            raise FileError(f"{folder} must contain files alone, and {each.name!r:.80} is a link to nothing, or a pipe")
 
 
 class JsonLines:
@@ -210,7 +210,7 @@ class JsonLines:
                     yield text
                 elif len(rest) > LONGEST:
                     raise UnusableValuesError(
-                        f"{what_is(self.path)} must hold an object a line, of at most {LONGEST >> 20} MiB"
+                        f"{what_is(self.path)} must contain an object a line, of at most {LONGEST >> 20} MiB"
                     )
             _refuse_odd(self.path, rest)
             yield rest
@@ -222,17 +222,17 @@ def _refuse_odd(path: Path, lines: bytes) -> None:
     Raises: UnusableValuesError.
     """
     if NO_OBJECT.search(lines):
-        raise UnusableValuesError(f"{what_is(path)} must hold an object a line, and a line begins with no brace")
+        raise UnusableValuesError(f"{what_is(path)} must contain an object a line, and a line begins with no brace")
     if _flat(lines):
         return
     text = np.frombuffer(QUOTED.sub(b"", lines) + b"\n", np.uint8)
     depth = (np.isin(text, OPENING).astype(np.int32) - np.isin(text, CLOSING)).cumsum()
     if depth.min() < 0 or depth[text == NEWLINE].any():  # pyarrow goes on in the next line
         raise UnusableValuesError(
-            f"{what_is(path)} must hold an object a line, and a line ends within one, or behind it"
+            f"{what_is(path)} must contain an object a line, and a line ends within one, or behind it"
         )
     if depth.max() > DEEPEST:
-        raise UnusableValuesError(f"{what_is(path)} must hold objects and lists of at most {DEEPEST} levels")
+        raise UnusableValuesError(f"{what_is(path)} must contain objects and lists of at most {DEEPEST} levels")
 
 
 def _flat(lines: bytes) -> bool:
@@ -291,6 +291,6 @@ def _one_shape(path: Path) -> Iterator[None]:
         yield
     except pa.ArrowInvalid:
         raise UnusableValuesError(
-            f"{what_is(path)} must hold an object a line, all with the keys, once each, and the kinds of value of "
+            f"{what_is(path)} must contain an object a line, all with the keys, once each, and the kinds of value of "
             "the first lines; its end may be missing, too"
         ) from None

@@ -39,7 +39,7 @@ def record_of(path: Path) -> dict[str, Any]:
     if path.is_dir():
         if not (path / OUTPUT).is_file():
             raise FileError(
-                f"{path} holds no {OUTPUT}, so it is no output of an engine: dpfast jobs show reads a stage"
+                f"{path} contains no {OUTPUT}, so it is no output of an engine: dpfast jobs show reads a stage"
             )
         return _parsed(_bytes(path / OUTPUT), path / OUTPUT)
     if not path.is_file():

@@ -219,7 +219,7 @@ class Rows:
         try:
             return records.reals(place, text)
         except UnusableValuesError as error:
-            raise UnusableValuesError(f"{error}: --null names what is none") from None
+            raise UnusableValuesError(f"{error}: --null says which texts are missing") from None
 
     def _of_tables(self) -> Iterator[tuple[int, dict[tuple[str, bool], pa.Array]]]:
         names, wanted = self.columns.names, self.columns.numbers
@@ -250,7 +250,9 @@ def _opened(
         read_as = dict.fromkeys(numbers, pa.float64())
         return [JsonLines(file, of, style, read_as) for file, of in zip(files, forms, strict=True)]
     if path == PIPE:
-        raise ParameterError(f"ROWS must be a file: {forms[0].format} is not read from its begin to its end, as - is")
+        raise ParameterError(
+            f"ROWS must be a file: {forms[0].format} cannot be read once from beginning to end, as - is"
+        )
     if forms[0].format == "Arrow":
         return [ArrowFile(file, kept=False) for file in files]
     return [ParquetFolder(path) if path.is_dir() else Parquet(path)]
@@ -279,12 +281,14 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         found = sorted(file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path)))
         if not found:
-            raise FileError(f"{path} holds no files")
+            raise FileError(f"{path} contains no files")
         return found
     if not path.exists():
         raise FileError(f"cannot read {path}: there is no such file")
     if not path.is_file():
-        raise ParameterError(f"{path} is no regular file: give what a pipe or a device gives to standard input, as -")
+        raise ParameterError(
+            f"{path} is not a regular file: pass what a pipe or a device gives through standard input, as -"
+        )
     return [path]
 
 
@@ -295,7 +299,7 @@ def _hidden(path: Path) -> bool:
 def _one_format(path: Path, forms: Sequence[Form]) -> str:
     found = sorted({each.format for each in forms})
     if len(found) > 1:
-        raise ParameterError(f"{path} must hold files of one format, and holds {' and '.join(found)}")
+        raise ParameterError(f"{path} must contain files of one format, but contains {' and '.join(found)}")
     if found[0] not in {*TEXTS, *TABLES}:
         raise ParameterError(f"{path} must be a table of rows, which {found[0]} is not")
     return found[0]
@@ -322,7 +326,7 @@ def _refuse_other_kinds(path: Path, schemas: Sequence[pa.Schema], columns: Colum
     """Raises: ParameterError (a column holds one kind in a file, and another in the next)."""
     for option, name in columns.asked:
         if name not in columns.numbers and len({cells_of(schema.field(name).type) for schema in schemas}) > 1:
-            raise ParameterError(f"{option} {name!r:.80} must hold one kind of value in all files of {path}")
+            raise ParameterError(f"{option} {name!r:.80} must contain one kind of value in all files of {path}")
 
 
 def _check_unit(field: pa.Field) -> None:
@@ -330,7 +334,7 @@ def _check_unit(field: pa.Field) -> None:
     if not (is_text(kind) or kinds.is_integer(kind)):
         hint = ": write it as whole numbers first" if kinds.is_floating(kind) else ""
         raise ParameterError(
-            f"--unit {field.name!r:.80} must be a column of texts or whole numbers, and holds {field.type}{hint}"
+            f"--unit {field.name!r:.80} must be a column of texts or whole numbers, but contains {field.type}{hint}"
         )
 
 
@@ -339,7 +343,7 @@ def _real_values(option: str, field: pa.Field) -> bool:
     kind = cells_of(field.type)
     if not (kinds.is_integer(kind) or kinds.is_float32(kind) or kinds.is_float64(kind)):
         raise ParameterError(
-            f"{option} {field.name!r:.80} must be a column of whole numbers, float32 or float64, and holds {field.type}"
+            f"{option} {field.name!r:.80} must be a column of whole numbers, float32 or float64, but contains {field.type}"
         )
     return bool(kinds.is_floating(kind))
 
@@ -352,7 +356,7 @@ def _decoded(records: Records, place: int, name: str) -> pa.Array:
         return text.cast(pa.string())
     except pa.ArrowInvalid:
         raise UnusableValuesError(
-            f"column {name!r:.80} of {records.what} must be UTF-8: --encoding would name another"
+            f"column {name!r:.80} of {records.what} must be UTF-8: --encoding names another"
         ) from None
 
 

@@ -188,7 +188,7 @@ def usable(what: str, is_integer: bool, is_real: bool, real: bool, held: object)
         return
     wanted = "float32 or float64" if real else "integers"
     hint = OTHER_LAWS["integer"] if real and is_integer else OTHER_LAWS["floating"] if is_real else ""
-    raise ParameterError(f"{what} must hold {wanted}, and holds {held}{hint}")
+    raise ParameterError(f"{what} must contain {wanted}, but contains {held}{hint}")
 
 
 def reals(what: str, values: RealArray, wanted: Wanted, *, rounded: bool = True) -> RealArray:
@@ -202,11 +202,11 @@ def reals(what: str, values: RealArray, wanted: Wanted, *, rounded: bool = True)
     is_number = np.isfinite(values)
     if not wanted.missing and not is_number.all():
         raise UnusableValuesError(
-            f"{what} holds NaN, an infinity, a null or an empty cell: --missing would put a public number in their place"
+            f"{what} contains NaN, an infinity, a null or an empty cell: --missing would put a public number in their place"
         )
     if rounded and not wanted.within and (is_number & (np.abs(values) >= EXACT)).any():
         raise UnusableValuesError(
-            f"{what} must hold numbers below 2**53, for a double rounds larger ones: "
-            "--clamp with ends up to 2**53 takes them in, and a float64 column of Parquet or Arrow holds doubles"
+            f"{what} must contain numbers below 2**53, because a double rounds larger ones: "
+            "--clamp with ends up to 2**53 accepts them, and a float64 column of Parquet or Arrow may hold them"
         )
     return values

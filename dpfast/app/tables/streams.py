@@ -132,7 +132,7 @@ def _one_member(raw: IO[bytes]) -> IO[bytes]:
     files = zipfile.ZipFile(raw)
     members = [each for each in files.infolist() if not each.is_dir()]
     if len(members) != 1:
-        raise FileError(f"a zip file must hold one file, and this one holds {len(members)}: unpack it first")
+        raise FileError(f"a zip file must contain one file, but this one contains {len(members)}: unpack it first")
     return files.open(members[0])
 
 

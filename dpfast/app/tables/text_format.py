@@ -120,7 +120,7 @@ class TextFormat:
                     back = text.encode(codec)
                 except UnicodeError:
                     raise UnusableValuesError(
-                        f"{what} holds bytes that are no {codec}: --encoding must be another"
+                        f"{what} contains bytes that are no {codec}: --encoding must be another"
                     ) from None
                 if back != (held + given)[: len(back)] or len(held + given) - len(back) != len(decoder.getstate()[0]):
                     raise UnusableValuesError(

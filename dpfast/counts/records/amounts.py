@@ -20,7 +20,7 @@ HINTS = {  # by the kind of an array that holds no numbers
     "O": ": np.array(values, 'float64') makes numbers of decimals, and 'int64' in its place whole ones",
     "b": ": np.array(values, 'int64') makes 0 and 1 of it",
 }
-MISSING = "values must hold no NaN and no null: leave such rows out, or give them a number"
+MISSING = "values must contain no NaN and no null: leave such rows out, or give them a number"
 
 
 class Grid(NamedTuple):

@@ -118,7 +118,7 @@ class Bounds(NamedTuple):
         for name, cap in zip(CAPS, self[:3], strict=True):
             if cap is not None and whole(name, cap, 1) != 1:
                 raise ParameterError(
-                    f"{name} must be left out where each row is a unit, for a row is in one partition once, got {shown(cap)}"
+                    f"{name} must be left out where each row is a unit, because a row is in one partition once, got {shown(cap)}"
                 )
         if self.unit != EACH_ROW.value:
             raise ParameterError(f"unit must be left out where each row is a unit, got {shown(self.unit)}")
@@ -472,7 +472,7 @@ class BoundedHistogram(_Counted):
             if not isinstance(part, BoundedHistogram):
                 raise DTypeError(f"parts must be results of bounded_histogram, not {type(part).__name__}")
         if not found:
-            raise ParameterError("parts must hold at least one")
+            raise ParameterError("parts must contain at least one")
         first = found[0]
         if first.terms is None or first.terms.key is None:
             raise ParameterError(f"{SAME}: give key= to each")
@@ -594,7 +594,7 @@ def bounded_histogram(
     if outside == "refuse" and domain is None:
         raise ParameterError("outside='refuse' needs a domain")
     if domain is None and bounds is not None and bounds.lower < 0:
-        raise ParameterError("lower must be at least 0 without a domain, for thresholded takes no negative sums")
+        raise ParameterError("lower must be at least 0 without a domain, because thresholded takes no negative sums")
     known = None if domain is None else domain_keys(domain, keys)
     sensitivity = of.sensitivity(bounded, bounds, None if known is None else known.size)
     chooser = chooser_of(key)

@@ -134,7 +134,7 @@ def fixed_point_sum(
     array = _float_array(values)
     total, absent = _sum(array, steps)
     if absent and missing is None:
-        raise ParameterError("values must hold no NaN, unless missing= gives a public number that stands for it")
+        raise ParameterError("values must contain no NaN, unless missing= gives a public number that stands for it")
     least, most = ENDS["i", 8]
     return FixedPointSum(bounded_total(min(max(total, least), most), sensitivity), sensitivity)
 

@@ -359,7 +359,7 @@ def alone(sensitivity: Sensitivity) -> Norms:
     if l0 is None or linf is None or total is None:
         raise ParameterError("sensitivity must be known as l0 and linf here, and this one in L2 alone")
     if linf < 1:
-        raise ParameterError(f"linf must be at least 1, for counts change by whole numbers, got {linf}")
+        raise ParameterError(f"linf must be at least 1, because counts change by whole numbers, got {linf}")
     return Norms(l0, math.floor(linf), math.floor(total))
 
 

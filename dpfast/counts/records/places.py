@@ -128,19 +128,19 @@ def domain_keys(domain: Any, keys: Any, name: str = KEYS) -> Known:
     if not isinstance(domain, list) or not all(isinstance(each, tuple) and len(each) == len(keys) for each in domain):
         raise DTypeError(TUPLES.format(name))
     if not domain:
-        raise ParameterError("domain must hold at least one key")
+        raise ParameterError("domain must contain at least one key")
     given = [column("domain", list(each)) for each in zip(*domain, strict=True)]
     if len(set(domain)) < len(domain):
-        raise ParameterError("domain must hold each key once")
+        raise ParameterError("domain must list each key once")
     columns = [occurring(each) for each in given]
     return Known(columns, [finder(a, b)(a.codes) for a, b in zip(given, columns, strict=True)], single=False)
 
 
 def _distinct_names(name: str, names: Column) -> Column:
     if not names.codes.size:
-        raise ParameterError(f"{name} must hold at least one key")
+        raise ParameterError(f"{name} must contain at least one key")
     if distinct(names.codes).size < names.codes.size:
-        raise ParameterError(f"{name} must hold each key once")
+        raise ParameterError(f"{name} must list each key once")
     return names if names.texts is None else _in_order([names.texts[code] for code in names.codes])
 
 

@@ -339,7 +339,7 @@ def without_ledger(
     if cells.number != counts.shape[1]:
         raise ParameterError(f"names must be one for each of {counts.shape[1]:,} cells, got {cells.number:,}")
     sealing(held, counts)  # which refuses counts of rows that a later try would choose anew
-    seal = Stepping.of(held, totals, cells.sorted)
+    seal = Stepping.of(held, totals, cells.sorted, cells.terms())
     running = Running(totals, seal, cells)._begin(Here(seal, totals.mechanism, resume=resume), None, ())  # noqa: SLF001
     return np.array([running.step(t, day).values for t, day in enumerate(counts, 1)])
 

@@ -320,6 +320,6 @@ def _for_workload(taken: npt.NDArray[np.float64], changes: list[Sensitivity], *,
     of = [float(c.l2_squared if gaussian else c.l1**2) for c in changes]  # type: ignore[operator]
     found = (taken * of) ** (1 / 2 if gaussian else 1 / 3)
     if not found.any():
-        raise ParameterError("workload must hold a range that is not empty")
+        raise ParameterError("workload must contain a range that is not empty")
     found[0] = max(found[0], found.max() * LEAST)
     return [Fraction(round(share / found.max() * GRID), GRID) for share in found.tolist()]

@@ -193,7 +193,7 @@ def shares_of_rows(q: Any) -> list[Fraction]:
         raise DTypeError(f"q must be a list of shares, such as [0.25, 0.5], not {type(q).__name__}")
     found = [probability("q", each, decimal=True) for each in q]
     if not found:
-        raise ParameterError("q must hold at least one share, such as 0.5")
+        raise ParameterError("q must contain at least one share, such as 0.5")
     return found
 
 

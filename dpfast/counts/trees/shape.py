@@ -142,7 +142,7 @@ def named(leaves: int, levels: Iterable[Any]) -> Shape:
         raise DTypeError(f"levels must be a list of columns, one for each level, not {type(levels).__name__}")
     columns = [column(f"levels[{i}]", each) for i, each in enumerate(columns_of(levels) or levels)]
     if not columns:
-        raise ParameterError("levels must hold at least one column; branching= makes a tree without names")
+        raise ParameterError("levels must contain at least one column; branching= makes a tree without names")
     begins: list[Places] = []
     for i, each in enumerate(columns):
         if each.codes.size != leaves:
@@ -166,7 +166,7 @@ def _groups(level: int, names: Column, below: Places | None) -> Places:
         raise ParameterError(f"levels[{level}] must name neighbours alike, and a group is in two places: {ORDER}")
     if below is not None and not np.isin(begins, below, assume_unique=True).all():
         raise ParameterError(
-            f"levels[{level}] must hold whole groups of levels[{level - 1}], and one of these has two parents: {ORDER}"
+            f"levels[{level}] must contain whole groups of levels[{level - 1}], and one of these has two parents: {ORDER}"
         )
     if begins.size == (names.codes if below is None else below).size:
         under = "the leaves" if level == 0 else f"levels[{level - 1}]"

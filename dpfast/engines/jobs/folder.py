@@ -95,7 +95,7 @@ class Folder:
         except OSError as error:
             raise self._failed("read", error) from None
         if stat.S_ISLNK(about.st_mode):
-            raise FileError(f"{self.place} is a link, and must be a folder, for it holds private values")
+            raise FileError(f"{self.place} is a link, but must be a folder, because it holds private values")
         if about.st_uid != os.geteuid():
             raise FileError(
                 f"{self.place} belongs to user {about.st_uid}, who may read private values in it, and this is user "

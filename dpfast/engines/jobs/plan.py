@@ -157,7 +157,7 @@ def keys_in(schema: pa.Schema, by: str | Sequence[str], *others: str) -> tuple[t
             raise DTypeError(f"names of columns must be texts, not {type(name).__name__}")
         if there.count(name) != 1:
             raise ParameterError(
-                f"the rows must have a column {name!r:.60}, and one alone; they have {', '.join(there):.200}"
+                f"the rows must have a column {name!r:.60}, exactly one; they have {', '.join(there):.200}"
             )
     if not names or len(set(names)) < len(names):
         raise ParameterError("by must name at least one column, and none twice")

@@ -177,7 +177,7 @@ def _checked(tables: Iterable[pa.Table], terms: Plan) -> Iterator[pa.Table]:
     for table in tables:
         with quiet():
             if any(each.null_count for each in table.columns):
-                raise DTypeError(f"{', '.join(terms.columns):.200} must hold no nulls")
+                raise DTypeError(f"{', '.join(terms.columns):.200} must contain no nulls")
             cast = [each.cast(kind) for each, kind in zip(table.columns, schema.types, strict=True)]
             found = pa.table(cast, schema=schema).combine_chunks()
             if not ascending(found if last is None else pa.concat_tables([last, found])):

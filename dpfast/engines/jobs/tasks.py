@@ -127,7 +127,7 @@ class Bound:
             if rows is None or not rows.num_rows:
                 return self.schema.empty_table()
             if any(column.null_count for column in rows.columns):
-                raise DTypeError(f"{', '.join(self.plan.columns):.200} must hold no nulls")
+                raise DTypeError(f"{', '.join(self.plan.columns):.200} must contain no nulls")
             found = self.plan.histogram(rows, self._domain(), self.chooser)
             counts = np.asarray(found.counts)
             live = np.flatnonzero(counts)
@@ -183,7 +183,7 @@ class Freeze(Task):
         data = ipc(table)
         if not self.stage.write(name_of(block), data):
             raise OtherInputError(
-                f"{self.plan.label!r}: a block was computed twice, and not to equal counts: the rows, or how they are "
+                f"{self.plan.label!r}: a block was computed twice, with different counts: the rows, or how they are "
                 f"counted, have changed since {self.stage.place} was begun. Nothing was sealed: remove it, and begin again"
             )
         return block, blake3(data).hexdigest()

@@ -247,7 +247,7 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
             f"key must be that of the stage, which is of {terms.label!r:.60}, got {secret.label!r:.60}"
         )
     if isinstance(mechanism, Withheld) and terms.known:
-        raise ParameterError("mechanism must be one that shows every key, for the domain is public")
+        raise ParameterError("mechanism must be one that shows every key, because the domain is public")
     named = secret._naming(terms.public)  # noqa: SLF001
     if (change := counts.sensitivity) is None:
         return named

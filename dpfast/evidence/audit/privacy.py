@@ -89,7 +89,7 @@ def _checked(epsilon: Real, delta: Real, sensitivity: Real) -> tuple[Promise, fl
 def _pair(first: float, second: float, change: float) -> Pair:
     gap = abs(exact_real("pairs", first) - exact_real("pairs", second))
     if not gap:
-        raise ParameterError(f"pairs must hold different counts, got {first!s:.40} twice")
+        raise ParameterError(f"pairs must contain different counts, got {first!s:.40} twice")
     return Pair(first, second, math.ceil(gap / exact_positive("sensitivity", change)))
 
 

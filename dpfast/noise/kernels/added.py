@@ -241,7 +241,7 @@ def check(status):
             "out must be values themselves, or of their shape and apart from them, and both must be aligned"
         )
     if status == UNDONE:
-        raise DpfastError("nothing was done: a block was lost, for want of memory perhaps, or there is no handle")
+        raise DpfastError("nothing was done: a block was lost, perhaps because memory ran out, or there is no handle")
     if status != DONE:
         raise DpfastError("all digits of a draw leave it undecided, so nothing is released")
 

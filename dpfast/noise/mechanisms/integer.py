@@ -105,7 +105,7 @@ class IntegerNoise(Mechanism):
         try:
             zeros = np.zeros(shape, np.int64)
         except ValueError:
-            raise ParameterError(f"size must be the shape of an array that can be, {given(size=size)}") from None
+            raise ParameterError(f"size must be the shape of a possible array, {given(size=size)}") from None
         constant_work, plan = self._plan(zeros.size, parameters.flag("constant_time", constant_time))
         stream = _native.StreamKey()
         try:

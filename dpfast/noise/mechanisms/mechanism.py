@@ -271,7 +271,7 @@ class Paid(Options, total=False):
 
 def _refuse_columns(columns: object) -> None:
     if columns is not None:
-        raise ParameterError("columns must be left out for what is no frame: it has none")
+        raise ParameterError("columns must be left out here, because only a frame has columns")
 
 
 class Releasing(Mechanism, Payable):

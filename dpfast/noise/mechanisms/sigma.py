@@ -95,7 +95,7 @@ class Sigma(Record):
         try:
             made = cls(sigma_squared=squared, sensitivity=norm, **options)
         except ParameterError as failure:
-            raise ParameterError(f"rho must ask for noise that can be, got {shown(rho)}: {failure}") from None
+            raise ParameterError(f"rho must ask for possible noise, got {shown(rho)}: {failure}") from None
         vars(made).update(calibrated_for=Guarantee(rho=exact_rho, adjacency=norm.adjacency, unit=norm.unit))
         return made
 
@@ -280,7 +280,7 @@ def a_sensitivity(value: object) -> Sensitivity:
     """A Sensitivity, or an error that says why a number is none."""
     if not isinstance(value, Sensitivity):
         raise DTypeError(
-            "sensitivity must be a Sensitivity here, for a bare number may be a norm, its square or one cell's change: "
+            "sensitivity must be a Sensitivity here, because a bare number may be a norm, its square or one cell's change: "
             f"Sensitivity(l0, linf), or Sensitivity.from_l2(squared), not {type(value).__name__}"
         )
     value.refuse_private_keys()

@@ -15,7 +15,7 @@ from dpfast.errors import ParameterError, StateError
 from dpfast.privacy.parameters import shown, whole
 from dpfast.system import at_fork
 
-_HIDDEN = "the state of a ChaCha20 is never shown, set or copied, for two with equal states draw equal numbers"
+_HIDDEN = "the state of a ChaCha20 is never shown, set or copied, because two with equal states draw equal numbers"
 
 
 class ChaCha20(BitGenerator):
@@ -47,7 +47,7 @@ class ChaCha20(BitGenerator):
     def __init__(self, seed: None = None) -> None:
         if seed is not None:
             raise ParameterError(
-                "ChaCha20 takes no seed: who knows it knows every number. For numbers that can be repeated take NumPy's PCG64"
+                "ChaCha20 takes no seed, because whoever knows it knows every number. For repeatable numbers use NumPy's PCG64"
             )
         super().__init__(SeedlessSeedSequence())  # type: ignore[arg-type]  # NumPy's stubs forget this one
         if not hasattr(self, "_bits"):  # a second call keeps what Generators point to

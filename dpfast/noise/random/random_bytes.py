@@ -84,5 +84,5 @@ def _writable(buffer: Any) -> memoryview:
     if not view.c_contiguous:
         raise DTypeError("buffer must be C-contiguous")
     if set(view.format) & set("O?"):
-        raise DTypeError(f"buffer must hold values that any bits make, got format {view.format!r}")
+        raise DTypeError(f"buffer must contain values that any bits make, got format {view.format!r}")
     return view

@@ -69,8 +69,8 @@ def _no_names(name: str, values: Any, dtype: Any) -> DTypeError:
     """The error for a column that holds no names. dtype: NumPy's for the empty column."""
     own = getattr(values, "dtype", dtype)
     dtype = own if hasattr(own, "pyarrow_dtype") else dtype  # Arrow in pandas: an empty one may be floats
-    cast = _cast(name, values, [dtype.type.__name__]) or ": write others as one of these first"
-    return DTypeError(f"{name} must hold {RULE}, not {dtype}{cast}")
+    cast = _cast(name, values, [dtype.type.__name__]) or ": convert others to one of these first"
+    return DTypeError(f"{name} must contain {RULE}, not {dtype}{cast}")
 
 
 class Column(NamedTuple):
@@ -115,7 +115,7 @@ def column(name: str, values: Any) -> Column:
     if isinstance(values, (str, bytes)):  # such as a column's name
         raise wrong
     if (held := str(getattr(values, "dtype", ""))) in (*WIDE, MISSING):
-        raise DTypeError(f"{name} must hold {RULE}, not {held}{_cast(name, values, [held])}")
+        raise DTypeError(f"{name} must contain {RULE}, not {held}{_cast(name, values, [held])}")
     try:
         values = getattr(values, "array", values)  # in pandas a slice of the Series itself can go by labels
         none = values[:0]
@@ -127,7 +127,7 @@ def column(name: str, values: Any) -> Column:
     if kind.dtype.kind in "iu":
         array = np.asarray(values)
         if array.dtype.kind not in "iu":  # nulls have changed the dtype
-            raise DTypeError(f"{name} must hold {RULE}{_cast(name, values, [MISSING])}")
+            raise DTypeError(f"{name} must contain {RULE}{_cast(name, values, [MISSING])}")
         return Column(array.astype(array.dtype.newbyteorder("="), copy=False), None)
     if kind.dtype.kind not in "OUT":
         raise _no_names(name, values, kind.dtype)
@@ -153,7 +153,7 @@ def _coded(name: str, values: Any) -> Column | None:
     except (TypeError, NotImplementedError):  # such as lists, and decimals of 32 bits in Arrow
         return None
     if missing:
-        raise DTypeError(f"{name} must hold {RULE}{_cast(name, values, [MISSING])}")
+        raise DTypeError(f"{name} must contain {RULE}{_cast(name, values, [MISSING])}")
     places, texts = _objects(name, distinct)
     return Column(places[codes], texts)
 
@@ -167,7 +167,7 @@ def _objects(name: str, values: Sequence[Any]) -> Column:
         kinds.update(map(type, chunk))
         if not (kinds <= {str, np.str_} or all(issubclass(k, (int, np.integer)) and k is not bool for k in kinds)):
             there = sorted(k.__name__ for k in kinds)
-            raise DTypeError(f"{name} must hold {RULE}; there are {', '.join(there)}{_cast(name, values, there)}")
+            raise DTypeError(f"{name} must contain {RULE}; there are {', '.join(there)}{_cast(name, values, there)}")
         codes[begin : begin + len(chunk)] = np.fromiter(map(places.__getitem__, chunk), codes.dtype, len(chunk))
     if kinds <= {str, np.str_}:
         return Column(codes, list(places))

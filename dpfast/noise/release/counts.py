@@ -54,7 +54,7 @@ class Twice(Origin):
 
     def change(self, _: int) -> Sensitivity:
         raise ParameterError(
-            "values must hold each cell of the counts once, for one unit moves all that are taken of it: release the "
+            "values must contain each cell of the counts once, because one unit moves all that are taken of it: release the "
             "counts, and take cells of the result"
         )
 

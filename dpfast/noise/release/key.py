@@ -153,7 +153,9 @@ class KeyFile(_Master):
                 made.unlink(missing_ok=True)
             flush_folder(file.parent)
         except FileExistsError:
-            raise FileError(f"{file} exists; a key is never replaced, for what it has sealed would be lost") from None
+            raise FileError(
+                f"{file} exists; a key is never replaced, because what it has sealed would be lost"
+            ) from None
         except OSError as error:
             raise FileError(f"cannot make the key file {file}: {error.strerror}") from None
         return cls(file)

@@ -455,7 +455,7 @@ class Seal:
         return f"<Seal of {self.manifest.label!r}, key {self.key_id[:8]}>"
 
     def __reduce__(self) -> str:
-        raise TypeError("a Seal is not pickled, for it holds its key: send the sealed key that a reservation gives")
+        raise TypeError("a Seal is not pickled, because it holds its key: send the sealed key that a reservation gives")
 
 
 def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], tuple[int, bytes]]:

@@ -118,7 +118,7 @@ class Secret:
     def _keyed(self, purpose: str, data: bytes = b"") -> bytes:
         if not self._held:
             raise ParameterError(
-                "key is blank here, for no key survives a fork: give the child what it may do, such as key.digester(…), "
+                "key is blank here, because no key survives a fork: give the child what it may do, such as key.digester(…), "
                 "a sealed key or the path of a KeyFile"
             )
         return keyed(self._held, purpose, data)
@@ -212,10 +212,10 @@ def read(file: Path) -> bytes:
     finally:
         os.close(handle)
     if len(secret) != LENGTH:
-        raise FileError(f"the key file {file} must hold {LENGTH} bytes, and holds {about.st_size}")
+        raise FileError(f"the key file {file} must contain {LENGTH} bytes, but contains {about.st_size}")
     if known := guessable(secret):
         raise FileError(
-            f"the key file {file} must hold bytes that were drawn at random, and holds {known}: `dpfast key create` makes one"
+            f"the key file {file} must contain bytes that were drawn at random, but contains {known}: `dpfast key create` makes one"
         )
     return secret
 
