@@ -193,6 +193,7 @@ def _in_flags(message: str) -> str:
         .replace("replay= gives a state again, of all earlier rows, where there is none", WITHOUT_STATE)
         .replace("create=True, or `dpfast ledger create`,", "`dpfast ledger create`")
     )
+    rest = re.sub(r"(?<=is reserved with another )\w+(?=,)", flagged, rest)  # as totals say it
     rest = re.sub(r"Sensitivity\.changes\(l0=1, linf=([^,)]*)\)?", r"\1", rest)  # which a bare --sensitivity is
     if "<" not in rest:  # what a mechanism or a guarantee says of itself stays as it is
         rest = re.sub(

@@ -24,6 +24,7 @@ from dpfast.app.cli.options import (
     LAW_OPTIONS,
     SECURE,
     InOrder,
+    dashed,
     figures,
     one_way,
     print_json,
@@ -219,10 +220,10 @@ def new(**options: Any) -> None:
 
 def _paying(request: Request, asked: Asked) -> Any:
     """Raises: click.UsageError, LedgerError, FileError."""
-    for option, given in (("--ledger", request.ledger_file), ("--state", asked.given.get("state"))):
+    files = {"ledger": request.ledger_file, "key-file": request.key_file, "state": asked.given.get("state")}
+    for option, given in files.items():
         if given is None:
-            needed = "--ledger', '--key-file', '--label' and '--state"
-            raise click.UsageError(f"Missing option '{option}': totals need '{needed}'")
+            raise click.UsageError(f"Missing option '--{option}': totals need {dashed(*files, 'label', by=', ')}")
     return Payer(request, asked.public(request.style), gives="goes on")
 
 
