@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import chain
@@ -18,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import one_error
-from fresh import Warm
+from fresh import HOME, Warm
+from places import ROOT
 
 import dpfast
 from dpfast.app.cli import main
@@ -320,8 +324,9 @@ REFUSED: dict[str, tuple[list[object], int, str]] = {  # of step 2
     "m above the ceiling": (["--per-unit-steps", 513], 2, "^Error: --per-unit-steps must be at most 512, the ceiling of 8 steps"),
     "apart above the ceiling": (["--apart", 513], 2, "^Error: --apart must be at most 512, "),
     "too many steps": (["--steps", 2**20 + 1], 2, r"^Error: --steps must be at most 2\*\*20"),
-    "another rho": (["--rho", "0.25"], 1, "is reserved with another "),
-    "another cap": (["--max-per-partition", 2], 1, "is reserved with another "),
+    "another rho": (["--rho", "0.25"], 1, "is reserved with another --rho, "),
+    "another cap": (["--max-per-partition", 2], 1, "is reserved with another --max-per-partition, "),
+    "a cap beyond all noise": (["--max-per-partition", 10**30], 2, "^Error: --max-partitions, --max-per-partition and"),
     "other cells": (["--domain", "Oslo,Lima,Rome"], 2, "came twice"),
     "another reading": (["--strip"], 1, "is reserved with another --strip, "),
     "an epsilon alone": (["--epsilon", 1], 2, "Too many options: give either '--rho', or '--epsilon' with '--delta'"),
@@ -357,7 +362,9 @@ def test_a_step_out_of_order_beyond_the_ceiling_or_of_other_rows_is_refused(tmp_
     totals = Totals(tmp_path)
     rows, other = written(tmp_path / "rows.csv", DAYS[0]), written(tmp_path / "other.csv", [*DAYS[0], ("Oslo", "p9")])
     assert totals.step(1) == 2
-    one_error(capsys.readouterr().err, "nothing is reserved under")
+    one_error(
+        capsys.readouterr().err, f"^Error: --label must be that of totals, and .*budget.db has none of {LABEL!r}: "
+    )
     assert totals.new() == 0
     for t in (1, 2, 3):
         assert totals.step(t) == 0
@@ -370,6 +377,7 @@ def test_a_step_out_of_order_beyond_the_ceiling_or_of_other_rows_is_refused(tmp_
             rows,
             "^Error: T must be at most 512, up to which these totals are private, got 513: go on with new totals",
         ),
+        (5, 2, "no.csv", "^Error: T must be 4"),
         (10**30, 2, rows, "^Error: T must be at most 512, "),
         (0, 2, rows, "0 is not in the range"),
         (3, 1, other, "the input is not the one with which step 3 was reserved, .*: --resume goes on"),
@@ -437,3 +445,18 @@ def test_show_knows_totals_of_counts_from_python(tmp_path, capsys) -> None:
     ledger.spend(dpfast.Guarantee(rho="0.1"))
     assert main(["totals", "show", str(tmp_path / "budget.db")]) == 0
     assert "in at most 1 step, as whoever counted says\n" in capsys.readouterr().out
+
+
+def test_the_page_shows_lines_that_run(tmp_path) -> None:
+    page = (ROOT / "docs" / "running.md").read_text("utf-8")
+    [script] = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    dpfast.KeyFile.create(tmp_path / "sign-ups.key")
+    dpfast.Ledger(tmp_path / "sign-ups.db", rho=1, create=True)
+    written(tmp_path / "monday.csv", DAYS[0])
+    here = f'dpfast() {{ "{sys.executable}" -m dpfast "$@"; }}\n'
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HOME), os.environ.get("PYTHONPATH", "")])}
+    command = ["bash", "-ec", here + script]
+    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr.count("Error")) == (0, 0), said.stderr
+    assert said.stdout.startswith(f"{LABEL}\n  steps      1 taken of 365 expected")
+    assert (tmp_path / "totals-1.csv").read_text().startswith("city,total,low,high\nLima,")

@@ -32,7 +32,7 @@ from dpfast.app.cli.options import (
 )
 from dpfast.app.cli.request import FORCE, QUIET, RESUME, THREADS, Payer, Request, paying_options
 from dpfast.counts.records.bounded_histogram import CAPS
-from dpfast.errors import LedgerError
+from dpfast.errors import LedgerError, ParameterError
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, plus_minus
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 BESIDE_A_STATE = ".before", ".ahead", ".new"
+MOST_SQUARED = 2**120  # what one unit moves, beyond which no noise hides it
 DIGITS = 10**6  # of a half-width, in which it is rounded up
 EXAMPLES = """\b
 Examples:
@@ -112,9 +113,12 @@ class Totals(Count):
         if named != ["epsilon"]:  # which has an answer of its own
             one_way({("rho",): dict, ("epsilon", "delta"): dict}, given)
         spent = {name: given[name] for name in ("rho", "epsilon", "delta", "per_unit_steps", "apart") if name in given}
-        made = dpfast.RunningTotals(
-            given["steps"], sensitivity=self.bounds.sensitivity(caps, grid, self.cells), **spent
-        )
+        change = self.bounds.sensitivity(caps, grid, self.cells)
+        if change.l2_squared > MOST_SQUARED:
+            raise ParameterError(
+                "--max-partitions, --max-per-partition and --max-contributions must let one unit move a step by at most 2**60 rows"
+            )
+        made = dpfast.RunningTotals(given["steps"], sensitivity=change, **spent)
         self.rows = made.bounded(**{name: cap for name, cap in zip(CAPS, caps, strict=True) if cap is not None})
         return made
 
@@ -224,7 +228,7 @@ def _paying(request: Request, asked: Asked) -> Any:
     for option, given in files.items():
         if given is None:
             raise click.UsageError(f"Missing option '--{option}': totals need {dashed(*files, 'label', by=', ')}")
-    return Payer(request, asked.public(request.style), gives="goes on")
+    return Payer(request, asked.sealed_terms(request.style), gives="goes on")
 
 
 def _is_charged(payer: Any) -> bool:
@@ -284,6 +288,11 @@ def _run(request: Request, asked: Asked, payer: Any) -> None:
     request.check_files("ROWS", {**asked.listed.files, "--state": state, **beside})
     with request.interruptible(payer):
         table.checked(request.target, **request.sink)
+        if not _is_charged(payer):
+            raise ParameterError(
+                f"--label must be that of totals, and {payer.ledger.path} has none of {payer.label!r:.60}: dpfast totals new "
+                "makes them"
+            )
         running = _running(asked, payer, resume=True)
         ahead = running.begun(asked.given["t"]) and request.resume
         release = opened(request, asked, payer)

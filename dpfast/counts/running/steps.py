@@ -304,7 +304,7 @@ def _as_kept(totals: Any, cells: Cells, label: str, terms: dict[str, Any]) -> An
     Raises: KeyReuseError.
     """
     own = cells.terms()
-    mine = {**totals.terms(), **own}
+    mine = {**own, **totals.terms()}
     for name in [each for each in {**mine, **terms} if each not in totals.FOUND]:
         if mine.get(name) != terms.get(name):
             raise KeyReuseError(
