@@ -449,7 +449,7 @@ class Ledger:
         return there[0] if there else None
 
     def _taken(self, label: str) -> int | None:
-        """How many steps of the running totals of this label are reserved; None: the label is not."""
+        """How many steps of the totals of this label are reserved; None: the label is not."""
         found = self._store.last_step(_hash(label), lambda _: None)
         return None if found is None else found[0]
 

@@ -102,7 +102,7 @@ def warm() -> Iterator[Warm]:
 
 @pytest.mark.filterwarnings("ignore::dpfast.errors.WeakGuaranteeWarning")
 def test_totals_are_of_all_rows_so_far_and_of_each_person_once(tmp_path) -> None:
-    """Who comes again on another day is not counted again; another city than those is not counted."""
+    """Who comes again on another day is not counted again, and no row of another city is."""
     totals = Totals(tmp_path, rho=CLEAR)
     assert totals.new() == 0
     assert [totals.step(t) for t in (1, 2, 3)] == [0, 0, 0]
@@ -253,7 +253,7 @@ POINTS = {  # where a step ends, and whether its rows were written ahead then
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_step_that_was_killed_is_begun_again(tmp_path, warm, point) -> None:
-    """The bytes that nobody killed, and one charge: what was written ahead counts, not the rows of a later try."""
+    """Its bytes are those of a step that ran: what was written ahead counts, not later rows."""
     here, whole = Totals(tmp_path), tmp_path / "whole"
     assert (here.new(), here.step(1)) == (0, 0)
     whole.mkdir()
@@ -318,7 +318,7 @@ def integers(folder: Path, city: Any = CITIES[:2]) -> Path:
     return path
 
 
-REFUSED: dict[str, tuple[list[object], int, str]] = {  # of step 2
+REFUSED: dict[str, tuple[list[object], int, str]] = {  # words of step 2, its code and what it says
     "another m": (["--per-unit-steps", 2], 1, "is reserved with another --per-unit-steps, 1, not 2: "),
     "another apart": (["--apart", 2], 1, "is reserved with another --apart, 1, not 2: "),
     "m above the ceiling": (["--per-unit-steps", 513], 2, "^Error: --per-unit-steps must be at most 512, the ceiling of 8 steps"),

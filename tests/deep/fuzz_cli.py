@@ -177,7 +177,7 @@ def counted(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
 
 
 def totalled(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
-    """Totals, or their first step, which are made anew where they are not there: as `call` puts it."""
+    """Totals, or a step of those that are there or were restored: as `call` puts it."""
     name = r.choice(sorted(name for name in inputs if Path(name).suffix in TABLES))
     end, whole = Path(name).suffix, r.random() < 0.6
     (folder / f"in{end}").write_bytes(inputs[name] if whole else damaged(r, inputs[name]))

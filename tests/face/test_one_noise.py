@@ -722,7 +722,7 @@ def tabled(world: World, *, columns: Any = None, **options: Any) -> Noise:
 
 
 def totalled(world: World, *, columns: Any = None, **options: Any) -> Noise:
-    """`totals step`, one row a person and two steps: the noise of the second, drawn again without --resume."""
+    """`totals step`, one row a person: the noise of the second step, of rows given again."""
     number = next(_labels)
     cells = {"person": PEOPLE, "again": PEOPLE, "shop": NAMES, "other": traded(NAMES), "one": [1] * N}
     source = written(world.folder / f"{number}.csv", cells if columns is None else columns)
@@ -1058,7 +1058,7 @@ def test_totals_are_made_with_options_of_a_step() -> None:
 
 
 def test_no_other_command_takes_a_label() -> None:
-    """`verify` has the options of `privatize`, and `totals new` those of a step; both write nothing."""
+    """`verify` has the options of `privatize`, `totals new` those of a step: neither draws."""
     names = [
         f"{name} {inner}".strip()
         for name, each in commands.commands.items()

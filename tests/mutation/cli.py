@@ -90,6 +90,6 @@ MUTANTS = [
            "test_totals_cli.py -k 'making_was_killed or after_the_charge'"),
     Mutant("a charge of totals that stays is not said", "dpfast/app/cli/totals.py", "                    payer.pays(_is_charged(payer))\n", "                    pass\n",
            "test_totals_cli.py -k after_the_charge"),
-    Mutant("totals that hold jointly are each as wide as one", "dpfast/app/cli/totals.py", "1 - (1 - confidence) / cells", "confidence",
+    Mutant("totals that hold jointly are each as wide as one", "dpfast/app/cli/running.py", "1 - (1 - confidence) / cells", "confidence",
            "test_totals_cli.py -k intervals"),
 ]  # fmt: skip

@@ -288,7 +288,7 @@ def measure_of(given: Mapping[str, Any]) -> type[Count]:
 
         return Quantiles
     if "steps" in given:
-        from dpfast.app.cli.totals import Totals  # late, for it takes this command's options
+        from dpfast.app.cli.running import Totals  # late, for most commands have no use for it
 
         return Totals
     return Mean if "mean" in given else Sum if "summed" in given else Count

@@ -178,7 +178,10 @@ class Payer:
     """
 
     def __init__(self, request: Request, terms: Mapping[str, str], gives: str = "writes OUT") -> None:
-        """terms: what a seal names. gives: what another try does. Raises: LedgerError, FileError, ParameterError."""
+        """terms: what a seal names. gives: what another try does.
+
+        Raises: LedgerError, FileError, ParameterError.
+        """
         file, key, self.label = request.ledger_file, request.key_file, request.label or ""
         self.ledger = dpfast.Ledger(file, shared_with=request.shared_with) if file else None
         self.key: Any = dpfast.KeyFile(key).derive(self.label)._naming(terms) if key else None  # noqa: SLF001

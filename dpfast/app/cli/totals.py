@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -18,31 +18,23 @@ from dpfast import terminal
 from dpfast.app.cli.file_options import METADATA, style_options
 from dpfast.app.cli.histogram import BY, UNIT, Asked, Release, counted, opened, row_options
 from dpfast.app.cli.ledger import amounts, exactly
-from dpfast.app.cli.measures import USUAL, Count, interval_options
+from dpfast.app.cli.measures import USUAL, interval_options
 from dpfast.app.cli.options import (
     AS_JSON,
     LAW_OPTIONS,
-    SECURE,
     InOrder,
     dashed,
     figures,
-    one_way,
     print_json,
     together,
 )
 from dpfast.app.cli.request import FORCE, QUIET, RESUME, THREADS, Payer, Request, paying_options
-from dpfast.counts.records.bounded_histogram import CAPS
+from dpfast.app.cli.running import CAPS, half_width, often
 from dpfast.errors import LedgerError, ParameterError
-from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, plus_minus
-
-if TYPE_CHECKING:
-    from dpfast.counts.records.bounded_histogram import Caps
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 BESIDE_A_STATE = ".before", ".ahead", ".new"
-MOST_SQUARED = 2**120  # what one unit moves, beyond which no noise hides it
-DIGITS = 10**6  # of a half-width, in which it is rounded up
 EXAMPLES = """\b
 Examples:
   dpfast totals new --by city --domain cities.txt --unit person --max-partitions 1 --steps 365 --rho 0.5 \\
@@ -54,7 +46,7 @@ Examples:
 """
 SPENT = ("--adjacency", "--rho", "--delta", "--epsilon")
 _KINDS = {name: (kind, text) for name, kind, text in LAW_OPTIONS if name in SPENT}
-totals_options = together(  # of all steps: each command names them alike, and the ledger compares
+totals_options = together(  # each step names them again, and the ledger compares
     BY,
     UNIT,
     row_options,
@@ -98,91 +90,9 @@ totals_options = together(  # of all steps: each command names them alike, and t
 )
 
 
-class Totals(Count):
-    """How many rows a cell has had so far, of units that count in few steps."""
-
-    COLUMN = "total"
-    WHO: ClassVar[str] = "'--unit': over time units are bounded, so rows must name theirs"
-    OF_KEYS = ("domain", "bins", "unknown")
-    UNLISTED: ClassVar[str] = "Missing option '--domain', or '--bins': the public keys, for the life of the totals"
-
-    def _noise(self, caps: Caps, grid: Any) -> Any:
-        """Raises: click.UsageError, DTypeError, ParameterError."""
-        given = self.given
-        named = [name for name in ("rho", "epsilon", "delta") if name in given]
-        if named != ["epsilon"]:  # which has an answer of its own
-            one_way({("rho",): dict, ("epsilon", "delta"): dict}, given)
-        spent = {name: given[name] for name in ("rho", "epsilon", "delta", "per_unit_steps", "apart") if name in given}
-        change = self.bounds.sensitivity(caps, grid, self.cells)
-        if change.l2_squared > MOST_SQUARED:
-            raise ParameterError(
-                "--max-partitions, --max-per-partition and --max-contributions must let one unit move a step by at most 2**60 rows"
-            )
-        made = dpfast.RunningTotals(given["steps"], sensitivity=change, **spent)
-        self.rows = made.bounded(**{name: cap for name, cap in zip(CAPS, caps, strict=True) if cap is not None})
-        return made
-
-    @property
-    def t(self) -> int:
-        """The step that is taken; where none is, the last one that is expected."""
-        return int(self.given.get("t", self.given["steps"]))
-
-    @property
-    def holds(self) -> tuple[Fraction, Fraction] | None:
-        return meaning.example(self.mechanism.guarantee, None)
-
-    def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
-        """Of a total after the step. Of several at once each misses with a part of the chance."""
-        return _half_width(self.mechanism, min(self.t, self.mechanism.ceiling), 1 - (1 - confidence) / cells)
-
-    def about(self) -> dict[str, Any]:
-        found, made = super().about(), self.mechanism
-        about = {
-            "column": self.COLUMN,
-            **made.metadata(),
-            "after_step": self.t,
-            "stddev": made.stddev(self.t),
-            "secure": True,
-        }
-        low, high = self._public_ends()
-        return {**found, "secure_means": SECURE, "releases": [{**about, "lower": low, "upper": high}]}
-
-    def lines(self) -> list[str]:
-        made, unit = self.mechanism, self.bounds.unit
-        at = min(self.t, made.ceiling)
-        wide = f"standard deviation {approximate(made.stddev(at))}, 95 % within {plus_minus(self.within(USUAL))}"
-        return [
-            f"over time: one {unit} counts in {_often(made.per_unit_steps, made.apart)}, first come, first served",
-            f"{made.steps:,} step{'s' * (made.steps != 1)} expected; the promise holds for {made.ceiling:,}",
-            f"noise of a total after step {at:,}: {wide}",
-        ]
-
-    def counted(self, keys: Any, units: Any, values: Any, key: Any) -> Any:
-        """The rows of a step: who counts is for the totals to say, which know the earlier ones."""
-        del values, key
-        return keys, units
-
-    def columns(self, noisy: Any) -> dict[str, Any]:
-        low, high = self._public_ends()
-        within = -math.inf if low is None else low, math.inf if high is None else high
-        found = {self.COLUMN: np.clip(noisy, *within)}
-        if (width := self.half_width) is not None:
-            found |= {name: np.maximum(noisy + way * float(width), 0) for name, way in (("low", -1), ("high", 1))}
-        return found
-
-
-def _half_width(made: Any, t: int, confidence: Fraction) -> Fraction:
-    return Fraction(math.ceil(made.interval(t, confidence) * DIGITS), DIGITS)
-
-
-def _often(times: int, apart: int) -> str:
-    """Such as "at most 4 steps, 7 apart"."""
-    return f"at most {times:,} step{'s' * (times != 1)}" + (f", {apart:,} apart" if apart > 1 else "")
-
-
 @click.group(cls=InOrder, epilog=EXAMPLES)
 def totals() -> None:
-    """Publish counts over time: every running total, step by step, for one charge (docs/running.md)."""
+    """Publish every running total of counts over time, for one charge (docs/running.md)."""
 
 
 # ------------------------------------------------------------------ they are made
@@ -352,7 +262,7 @@ def _facts(ledger: dpfast.Ledger, entry: Any) -> dict[str, Any]:
         "taken": taken,
         "cells": math.prod(manifest["size"]),
         "stddev": made.stddev(now),
-        "half_width_95": str(_half_width(made, now, USUAL)),
+        "half_width_95": str(half_width(made, now, USUAL)),
         "cost": exactly(figures(made.guarantee)),
         "unit": made.unit,
         "adjacency": made.adjacency,
@@ -367,12 +277,12 @@ def _facts(ledger: dpfast.Ledger, entry: Any) -> dict[str, Any]:
 
 def _text(facts: Mapping[str, Any]) -> str:
     taken, cost = facts["taken"], {name: Fraction(each) for name, each in facts["cost"].items()}
-    often = f"one {facts['unit']} counts in {_often(facts['per_unit_steps'], facts['apart'])}"
+    who = f"one {facts['unit']} counts in {often(facts['per_unit_steps'], facts['apart'])}"
     wide = f"{approximate(facts['stddev'])}, 95 % within {plus_minus(Fraction(facts['half_width_95']))}"
     rows = [
         ("steps", f"{taken:,} taken of {facts['steps']:,} expected; the promise holds for {facts['ceiling']:,}"),
         ("cost", f"{amounts(cost, up=True)} per {facts['unit']}, {facts['adjacency']}; charge {facts['charge']}, {facts['time']}"),
-        ("over time", often if facts["bounded"] else f"{often}, as whoever counted says"),
+        ("over time", who if facts["bounded"] else f"{who}, as whoever counted says"),
         ("totals", f"{facts['cells']:,}; standard deviation after step {max(taken, 1):,} {wide}"),
     ]  # fmt: skip
     return "\n".join(map(terminal.printable, [facts["label"], *(f"  {name:9}  {said}" for name, said in rows)]))
