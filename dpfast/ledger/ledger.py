@@ -449,6 +449,11 @@ class Ledger:
         self._store.last_step(_hash(held.label), known)
         return there[0] if there else None
 
+    def _taken(self, label: str) -> int | None:
+        """How many steps of the totals of this label are reserved; None: the label is not."""
+        found = self._store.last_step(_hash(label), lambda _: None)
+        return None if found is None else found[0]
+
     def _run(self, totals: Any, seal: Stepping, *, resume: bool) -> Steps:
         """Charge running totals and create them, or open them; what reserves their steps."""
         key, about = seal.key, seal.manifest

@@ -41,13 +41,20 @@ BY = [
 ]
 SMALL, LARGE = ["--ledger", "small.db"], ["--ledger", "large.db"]
 KEYED = [*LARGE, "--key-file", "k.key", "--label", "x"]
+TOTALS = [*BY[2:], "--delta", "1e-6", "--steps", "8"]
 MAKE = {  # what makes or compares a file, and prints no facts
-    "histogram", "privatize", "verify", "ledger create", "ledger copy", "ledger upgrade", "key create",
+    "histogram", "totals new", "totals step", "privatize", "verify", "ledger create", "ledger copy", "ledger upgrade", "key create",
 }  # fmt: skip
 FAILURES: dict[str, list[tuple[list[str], int]]] = {
     "histogram": [
         (BY[:-2], 2), ([*BY, "--force", "--verify"], 2), ([*BY, *SMALL], 3), (["no.csv", *BY[1:]], 1), ([*BY, "--ledger", "no.db"], 1), ([*BY, "--unit", "no"], 2),
     ],
+    "totals new": [(TOTALS[:-2], 2), ([*TOTALS, *KEYED], 2), ([*TOTALS, *KEYED, "--state", "no/s"], 1), ([*TOTALS, "--per-unit-steps", "513", "--explain"], 2)],
+    "totals step": [
+        (TOTALS, 2), (["1", "in.csv", "out.csv", *TOTALS, *KEYED], 2), (["1", "in.csv", "out.csv", *TOTALS, *KEYED, "--state", "s"], 2),
+        (["0", "in.csv", "out.csv", *TOTALS], 2), (["1", "in.csv", "out.csv", *TOTALS, "--ledger", "no.db", *KEYED[2:], "--state", "s"], 1),
+    ],
+    "totals show": [([], 2), (["in.csv"], 1), (["no.db"], 1)],
     "privatize": [
         (COLUMN[:-2], 2), ([*COLUMN, *SMALL], 3), (["bad.csv", *COLUMN[1:]], 1), (["bad.csv", *COLUMN[1:], *SMALL], 3), ([*COLUMN, "--epsilon", "0"], 2),
         (["k.key", *COLUMN[1:]], 2), ([*COLUMN, "--ledger", "in.csv"], 1),
@@ -201,7 +208,7 @@ def facts(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     )
     monkeypatch.setattr(selftest, "CHECKS", [])
     return {
-        "look": ["in.csv", "--by", "n", "--domain", "1,3", "--private"], "explain": LAW, "show": ["out.csv"], "ledger show": ["large.db"],
+        "look": ["in.csv", "--by", "n", "--domain", "1,3", "--private"], "explain": LAW, "show": ["out.csv"], "totals show": ["large.db"], "ledger show": ["large.db"],
         "ledger plan": ["large.db", "--releases", "3"], "ledger verify": ["large.db", "--key-file", "k.key"],
         "ledger restored": ["large.db", "--key-file", "k.key"], "key show": ["k.key"], "jobs show": ["stage"], "info": [], "selftest": [],
         "audit": ["mine.py:add", "--epsilon", "1", "--n", "2000", "--distribution", "discrete_laplace"],

@@ -37,6 +37,17 @@ LAW = ["--epsilon", "1", "--sensitivity", "1"]
 TABLES = [".csv", ".parquet", ".arrow", ".feather"]
 
 
+OURS = {
+    "l.db",
+    "h.db",
+    "p.db",
+    "p.key.head",
+    "s.state",
+    "s.state.before",
+    "s.state.ahead",
+}  # what calls that fail may change
+
+
 class Hang(BaseException):
     """A call took longer than SECONDS."""
 
@@ -109,16 +120,10 @@ def usually(r: random.Random, usual: T, *others: T, odds: float = 0.15) -> T:
 def call(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
     """Put an input into the folder, and say with which arguments."""
     kind = r.random()
-    if kind < 0.08:
-        return Call(explained(r), plain=False)
-    if kind < 0.16:
-        return Call(accounted(r), plain=False)
-    if kind < 0.24:
-        return repeated(r, folder, inputs)
-    if kind < 0.3:
-        return looked(r, folder, inputs)
-    if kind < 0.6:
-        return counted(r, folder, inputs)
+    others = {0.08: explained, 0.16: accounted, 0.24: repeated, 0.3: looked, 0.55: counted, 0.65: totalled}
+    for most, other in others.items():
+        if kind < most:
+            return other(r, folder, inputs)
     name = r.choice(sorted(inputs))
     end, whole = Path(name).suffix, r.random() < 0.5
     source = f"in{end}"
@@ -169,6 +174,37 @@ def counted(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
     plain = plain and (by, unit) == ("kind", "name") and keys in (["--domain", "a,b"], THRESHOLD)
     words = ["--by", by, "--unit", unit, "--max-partitions", "2", *keys, *law, *(word for one in more for word in one)]
     return Call(["histogram", source, target, *words], plain=plain)
+
+
+def totalled(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
+    """Totals, or a step of those that are there or were restored: as `call` puts it."""
+    name = r.choice(sorted(name for name in inputs if Path(name).suffix in TABLES))
+    end, whole = Path(name).suffix, r.random() < 0.6
+    (folder / f"in{end}").write_bytes(inputs[name] if whole else damaged(r, inputs[name]))
+    if r.random() < 0.1:
+        return Call(
+            [
+                "totals",
+                "show",
+                usually(r, "p.db", "l.db", "no.db", "in.csv", "/dev/null", ""),
+                *r.choice([[], ["--json"]]),
+            ],
+            plain=False,
+        )
+    if r.random() < 0.4:
+        for place in ("s.state", "p.db"):
+            shutil.copy(folder / f"{place}.0", folder / place)
+        for place in ("s.state.before", "s.state.ahead", "p.key.head"):
+            (folder / place).unlink(missing_ok=True)
+    elif (place := folder / r.choice(["s.state", "s.state.before", "s.state.ahead"])).exists() and r.random() < 0.2:
+        place.write_bytes(damaged(r, place.read_bytes() or b"x"))
+    source = usually(r, f"in{end}", "no.csv", "a folder", "pipe.csv", "-", "", odds=0.05)
+    target = usually(r, "out.csv", "out.parquet", "s.state", *strange_targets(end), odds=0.2)
+    t = usually(r, "1", "0", "2", "513", "-1", "9" * 30, "one", "", odds=0.3)
+    words = [usually(r, word, *OTHER.get(word, [word]), odds=0.1) for word in TOTALS]
+    more = r.sample(MORE_OF_TOTALS, r.choice([0, 0, 1, 1, 2]))
+    step = ["step", t, source, target] if r.random() < 0.7 else ["new"]
+    return Call(["totals", *step, *words, *(word for one in more for word in one)], plain=False)
 
 
 def looked(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
@@ -248,6 +284,22 @@ MORE_OF_TABLES = [
 ]  # fmt: skip
 
 
+TOTALS = [
+    "--by", "kind", "--unit", "name", "--domain", "a,b", "--max-partitions", "2", "--steps", "8", "--rho", "0.5", "--ledger", "p.db", "--key-file", "p.key",
+    "--label", "x", "--state", "s.state",
+]  # fmt: skip
+OTHER = {  # words in place of those
+    "kind": ["n", "x", "tags", "no", ""], "name": ["n", "x", "tags", "no", ""], "a,b": ["d.txt", "1..9", "a,a", ""], "8": ["0", "9" * 9, "x"],
+    "0.5": ["0", "nan", "1e-300", "1"], "--rho": ["--epsilon", "--sigma"], "x": ["y", "", "\udcff"], "p.db": ["l.db", "in.csv", "a folder", "no.db"],
+    "s.state": ["in.csv", "a folder", "p.db", "no/s", "pipe.csv", ""], "p.key": ["no.key", "d.txt"],
+}  # fmt: skip
+MORE_OF_TOTALS = [
+    ["--resume"], ["--force"], ["--quiet"], ["--explain"], ["--intervals"], ["--intervals", "2"], ["--intervals", "--jointly"], ["--jointly"],
+    ["--per-unit-steps", "2"], ["--per-unit-steps", "513"], ["--per-unit-steps", "0"], ["--apart", "3"], ["--apart", "9" * 30], ["--lower", "0"], ["--upper", "x"],
+    ["--strip"], ["--null", "x"], ["--unknown"], ["--bins", "n=0,2,9"], ["--by", "week(kind)"], ["--max-contributions", "3"], ["--max-per-partition", "9" * 30],
+    ["--epsilon", "1"], ["--delta", "1e-6"], ["--adjacency", "substitution"], ["--ledger", "l.db"], ["--ledger", "no.db"], ["--key-file", "no.key"],
+    ["--shared-with", "0"], ["--encoding", "utf-16"], ["--delimiter", ";"], ["--format", "csv"], ["--metadata", "m.json"], ["--threads", "1"], ["--unit-is-row"],
+]  # fmt: skip
 MORE_OF_LOOKS = [
     ["--strip"], ["--null", "x"], ["--unknown"], ["--bins", "n=0,2,9"], ["--bins", "kind=1"], ["--json"], ["--by", "n"], ["--ledger", "l.db"],
     ["--ledger", "no.db"], ["--ledger", "in.csv"], ["--shared-with", "0"], ["--encoding", "utf-16"], ["--delimiter", ";"], ["--format", "csv"], ["--quiet"],
@@ -260,18 +312,19 @@ RECORD = json.dumps({
 }, indent=2).encode()  # fmt: skip
 
 
-def explained(r: random.Random) -> list[str]:
+def explained(r: random.Random, *_: object) -> Call:
     more = ["--json", "--cells 0", "--cells 5", "--plot no/p.png", "--plot p.txt", "--picture loss"]
-    return ["explain", *usually(r, LAW, strange_law(r), odds=0.7), *r.choice(more).split()]
+    return Call(["explain", *usually(r, LAW, strange_law(r), odds=0.7), *r.choice(more).split()], plain=False)
 
 
-def accounted(r: random.Random) -> list[str]:
+def accounted(r: random.Random, *_: object) -> Call:
     file = usually(r, "l.db", "no.db", "in.csv", "t.csv", "a folder", "/dev/null", "", "\udcff", odds=0.5)
     amounts = [[option, number] for option in ("--epsilon", "--rho", "--releases") for number in ("1", "0", "nan")]
     law = usually(r, "laplace", "snapping", "discrete-gaussian", "no", odds=0.5)
     change = [["--sensitivity", "1"], ["--l0", "2", "--linf", "1"], ["--mechanism", law], ["--granularity", "3"]]
     rest = [[], ["--json"], *amounts, ["--releases", "52", *r.choice(change), *r.choice(change)]]
-    return ["ledger", r.choice(["show", "plan", "create"]), file, *r.choice(rest), *r.choice(rest)]
+    words = [r.choice(["show", "plan", "create"]), file, *r.choice(rest), *r.choice(rest)]
+    return Call(["ledger", *words], plain=False)
 
 
 # ------------------------------------------------------------------ how it is judged
@@ -286,10 +339,10 @@ def found(call: Call, code: int | None, said: str, before: dict[str, bytes], aft
     if code != 0 or call.arguments[0] == "look":
         wrong += [f"quoted {cell}" for cell in (NUMBER, TEXT) if cell in said and cell not in asked]
     if code != 0:
-        allowed = {"l.db", "h.db"}  # what was charged stays charged
+        allowed = {*OURS, *(["in.csv"] if "--state in.csv" in asked else [])}  # what was charged stays charged
     else:
-        target = [*call.arguments, ""][2]
-        allowed = {"l.db", "h.db", target, f"{target}.json", f"{target}.lock", "no.db", "out.html"}
+        target = [*call.arguments, "", "", ""][4 if call.arguments[:2] == ["totals", "step"] else 2]
+        allowed = {*OURS, target, f"{target}.json", f"{target}.lock", "no.db", "out.html", "m.json"}
         wrong += [
             f"shows {name!r} a hidden key"
             for name in new
@@ -347,12 +400,17 @@ def elsewhere(arguments: list[str]) -> tuple[int | None, str]:
 
 def prepared(folder: Path) -> dict[str, bytes]:
     """Enter an empty folder, and put there what calls may stumble over."""
-    from dpfast import Ledger
+    from dpfast import KeyFile, Ledger
 
     os.chdir(folder)
     inputs = originals(folder)
     Ledger("l.db", epsilon=10**6, create=True)
     Ledger("h.db", epsilon=10**6, delta=Fraction(1, 10), unit="name", create=True)
+    Ledger("p.db", rho=10**6, unit="name", create=True)
+    KeyFile.create("p.key")
+    assert here(["totals", "new", *TOTALS])[0] == 0
+    for name in ("s.state", "p.db"):
+        shutil.copy(folder / name, folder / f"{name}.0")
     (folder / "d.txt").write_text("a\nü\n")
     (folder / "a folder").mkdir()
     for name in ("pipe.csv", "pipe.npy"):

@@ -583,7 +583,12 @@ class Refused(Exception):  # noqa: N818  an exit code
 
 def _run(world: World, command: str, source: Path, out: Path, options: dict[str, Any]) -> None:
     """Raises: Refused."""
-    words = [command, str(source), str(out), "--quiet", "--force", "--ledger", str(world.ledger.path), "--resume"]
+    _keyed(world, [command, str(source), str(out), "--force", "--resume"], options)
+
+
+def _keyed(world: World, words: list[str], options: dict[str, Any]) -> None:
+    """Raises: Refused."""
+    words = [*words, "--quiet", "--ledger", str(world.ledger.path)]
     words += ["--key-file", str(world.master.path), "--label", world.label]
     for name, value in options.items():
         for each in value if isinstance(value, list) else [value]:
@@ -743,6 +748,25 @@ def tabled(world: World, *, columns: Any = None, **options: Any) -> Noise:
     return {key: int(noisy) - 1 for key, noisy in zip(found[label], found[number], strict=True)}
 
 
+def totalled(world: World, *, columns: Any = None, **options: Any) -> Noise:
+    """`totals step`, one row a person: the noise of the second step, of rows given again."""
+    number = next(_labels)
+    cells = {"person": PEOPLE, "again": PEOPLE, "shop": NAMES, "other": traded(NAMES), "one": [1] * N}
+    source = written(world.folder / f"{number}.csv", cells if columns is None else columns)
+    given = {
+        "--by": "shop", "--unit": "person", "--max-partitions": 1, "--max-per-partition": 1, "--domain": "shop=" + ",".join(NAMES),
+        "--steps": 8, "--per-unit-steps": 3, "--epsilon": "1e-5", "--delta": "1e-9", "--state": world.folder / "state", **options,
+    }  # fmt: skip
+    target = world.folder / f"{number} out.csv"
+    if not (world.folder / "state").exists():
+        _keyed(world, ["totals", "new"], given)
+        _keyed(world, ["totals", "step", "1", str(source), str(target), "--force"], given)
+    _keyed(world, ["totals", "step", "2", str(source), str(target), "--force"], given)
+    found = _columns(target)
+    label = next(iter(found))
+    return {key: float(noisy) - 2 for key, noisy in zip(found[label], found["total"], strict=True)}
+
+
 def tabled_medians(world: World, *, columns: Any = None, **options: Any) -> Noise:
     """`histogram --quantile`, one row a person: a tree of 200 cells for each of six keys."""
     number = next(_labels)
@@ -842,6 +866,18 @@ COMMAND = {
     "--intervals": free({"--intervals": True}),
     "--jointly": free({"--intervals": True, "--jointly": True}),
 }  # fmt: skip
+OF_STEPS = {
+    **{name: row for name, row in COMMAND.items() if name not in {
+        "--unit-is-row", "--threshold", "--sum", "--mean", "--clamp", "--granularity", "--quantile", "--step", "--mechanism", "--sigma"}},
+    "t": free(),  # another one is another step: tests/app/test_totals_cli.py
+    "--epsilon": sealed({"--epsilon": "2e-5"}),
+    "--delta": sealed({"--delta": "1e-8"}),
+    "--rho": sealed({"--epsilon": None, "--delta": None, "--rho": "1e-12"}),
+    "--steps": sealed({"--steps": 9}),
+    "--per-unit-steps": sealed({"--per-unit-steps": 2}),
+    "--apart": sealed({"--apart": 2}),
+    "--state": sealed({"--state": "elsewhere"}),
+}  # fmt: skip
 # What reads or shows, and takes no noise to a cell.
 SHOWS = {"--shared-with", "--resume", "--verify", "--explain", "--force", "--quiet", "--threads", "--metadata", "--report", "--report-title",
          "--ledger", "--key-file", "--label"}  # fmt: skip
@@ -876,6 +912,7 @@ DOORS = [
     Door("privatize folder", folder, FOLDER),
     Door("privatize npy", npy, {"source": private({"values": [6, *FIVES[1:]]})}),
     Door("histogram", tabled, COMMAND),
+    Door("totals step", totalled, OF_STEPS),
     Door("histogram --quantile", tabled_medians, OF_TREES),
     Door("histogram --mean", averaged, MEAN_COMMAND),
     Door("unknown keys of a job", unknown_job, {
@@ -975,6 +1012,7 @@ WALKED = {
     "engines/spark.py verify": "compares, and gives no noise",
     "app/cli/histogram.py histogram": "histogram",
     "app/cli/privatize.py privatize": "privatize csv",
+    "app/cli/totals.py step": "totals step",
     "engines/jobs/plan.py plan": "jobs.bounded_counts",
     "engines/jobs/table.py counted": "duckdb.release",
     "engines/jobs/table.py release": "polars_lazy.release",
@@ -1030,18 +1068,34 @@ def test_every_parameter_of_a_door_has_a_row(door) -> None:
     assert taken - {"self", *NO_NOISE} <= door.rows.keys()
 
 
-@pytest.mark.parametrize(("command", "rows"), [("privatize", PRIVATIZE), ("histogram", COMMAND)])
+def _takes(command: str) -> set[str]:
+    """The options and arguments of a command."""
+    found: Any = commands
+    for word in command.split():
+        found = found.commands[word]
+    return {option.opts[0] for option in found.params}
+
+
+@pytest.mark.parametrize(
+    ("command", "rows"), [("privatize", PRIVATIZE), ("histogram", COMMAND), ("totals step", OF_STEPS)]
+)
 def test_every_option_of_a_command_with_a_key_has_a_row(command, rows) -> None:
-    names = {option.opts[0] for option in commands.commands[command].params}
-    assert names - SHOWS == rows.keys()
+    assert _takes(command) - SHOWS == rows.keys()
 
 
-def test_no_other_command_takes_a_key() -> None:
-    """`verify` has the options of `privatize`, and writes nothing."""
-    keyed = {
-        name for name, command in commands.commands.items() for option in command.params if "--key-file" in option.opts
-    }
-    assert keyed == {"privatize", "histogram", "verify"}
+def test_totals_are_made_with_options_of_a_step() -> None:
+    assert _takes("totals new") - SHOWS <= OF_STEPS.keys()
+
+
+def test_no_other_command_takes_a_label() -> None:
+    """`verify` has the options of `privatize`, `totals new` those of a step: neither draws."""
+    names = [
+        f"{name} {inner}".strip()
+        for name, each in commands.commands.items()
+        for inner in getattr(each, "commands", [""])
+    ]
+    keyed = {name for name in names if "--label" in _takes(name)}
+    assert keyed == {"privatize", "histogram", "verify", "totals new", "totals step"}
 
 
 def test_what_may_change_is_what_the_page_about_seals_says() -> None:

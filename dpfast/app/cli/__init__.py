@@ -38,15 +38,18 @@ from dpfast.app.cli.options import InOrder
 from dpfast.app.cli.privatize import privatize, verify
 from dpfast.app.cli.selftest import selftest
 from dpfast.app.cli.show import show
+from dpfast.app.cli.totals import totals
 from dpfast.errors import DpfastError, WeakGuaranteeWarning
 
 MOMENT = 0.01  # seconds
 UNPRINTED = "cannot write standard output: {}"
+WITHOUT_STATE = "where it is away, each step is given again, from 1 on, with the same rows"
 EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
 
 COMMANDS: dict[click.Command, str] = {
     histogram: "From rows to a table of noisy counts or sums.",
+    totals: "Counts over time: every running total, for one charge.",
     privatize: "Add noise to columns of a file.",
     look: "Check that keys are spelt as in the rows; private.",
     explain: "Explain what parameters guarantee and cost.",
@@ -167,10 +170,16 @@ def _warn_in_one_line(command: list[str]) -> None:
     warnings.showwarning = show  # type: ignore[assignment]
 
 
+def _parameters(command: click.Command) -> list[click.Parameter]:
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    return [*(each for one in inner for each in _parameters(one)), *command.params]
+
+
 def _in_flags(message: str) -> str:
     """A message about parameters, such as "lower must be at most upper", in words of options."""
-    options = [option for command in commands.commands.values() for option in command.params if option.opts]
+    options = [option for command in commands.commands.values() for option in _parameters(command) if option.opts]
     flags = {str(option.name): option.opts[0] for option in options if option.opts[0].startswith("--")}
+    flags |= {"t": "T", "unit_ids": "--unit"}
 
     def flagged(word: re.Match[str]) -> str:
         return flags.get(word[0], word[0])
@@ -179,9 +188,12 @@ def _in_flags(message: str) -> str:
     end = rule.end() if rule else 0
     rest = (
         message[end:]
+        .replace("step(t, resume=True)", "--resume")
         .replace("resume=True", "--resume")
+        .replace("replay= gives a state again, of all earlier rows, where there is none", WITHOUT_STATE)
         .replace("create=True, or `dpfast ledger create`,", "`dpfast ledger create`")
     )
+    rest = re.sub(r"(?<=is reserved with another )\w+(?=,)", flagged, rest)  # as totals say it
     rest = re.sub(r"Sensitivity\.changes\(l0=1, linf=([^,)]*)\)?", r"\1", rest)  # which a bare --sensitivity is
     if "<" not in rest:  # what a mechanism or a guarantee says of itself stays as it is
         rest = re.sub(

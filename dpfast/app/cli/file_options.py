@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 IN = click.Path(exists=True, allow_dash=True, path_type=Path)
 BESIDE_A_LEDGER, BESIDE_A_KEY = (".lock", "-journal", "-wal", "-shm"), (".head", ".head.new")
 
-text_options = together(  # delimiter, encoding, decimal, thousands, and format as `form`
+style_options = together(  # which style_of takes
     click.option(
         "--delimiter",
         metavar="CHAR",
@@ -39,6 +39,9 @@ text_options = together(  # delimiter, encoding, decimal, thousands, and format 
         metavar="CHAR",
         help="The separator of thousands in texts: , . ' ’ _ or a space; by default none.",
     ),
+)
+text_options = together(  # and the format, as `form`
+    style_options,
     click.option(
         "--format",
         "form",

@@ -16,7 +16,7 @@ import dpfast
 from dpfast import terminal
 from dpfast.app.cli.file_options import is_file, text_options
 from dpfast.app.cli.measures import Count, Mean, Sum, interval_options, measure_options, noise_options
-from dpfast.app.cli.options import chosen, figures
+from dpfast.app.cli.options import chosen, dashed, figures, together
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
 from dpfast.app.report.facts import ROWS, Facts
 from dpfast.counts.records.bounded_histogram import CAPS, EACH_ROW, ROW_IS, Bounds
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dpfast.app.tables.keys import Key
     from dpfast.app.tables.rows import Rows
     from dpfast.app.tables.text_format import TextFormat
-
-EITHER = "give either '--domain', the public keys, or '--threshold', if those of a column are not listed"
 
 EXAMPLES = """\b
 Examples:
@@ -53,57 +51,66 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
-@click.argument("source", metavar="ROWS", type=click.Path(path_type=Path))
-@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
-@click.option(
+BY = click.option(
     "--by",
     multiple=True,
     metavar="NAME",
     help='A column whose values are keys, or the "week(NAME)", month, day or year of its dates, "week(NAME, Europe/Oslo)" by other clocks than UTC\'s; repeat it for more. '
     "Without it there is one cell, the total.",
 )
-@click.option("--unit", metavar="NAME", help="The column that says whom the guarantee protects, such as person.")
+UNIT = click.option("--unit", metavar="NAME", help="The column that says whom the guarantee protects, such as person.")
+row_options = together(  # what one unit counts, and what makes keys of rows
+    click.option(
+        "--max-partitions",
+        type=click.IntRange(1),
+        metavar="N",
+        help="The most cells, over all columns of --by together, that one unit counts in.",
+    ),
+    click.option(
+        "--max-per-partition",
+        type=click.IntRange(1),
+        metavar="N",
+        help="The most rows of one unit in a cell; for counts 1 by default.",
+    ),
+    click.option(
+        "--max-contributions", type=click.IntRange(1), metavar="N", help="The most rows of one unit in total."
+    ),
+    click.option(
+        "--domain",
+        "domains",
+        multiple=True,
+        metavar="[NAME=]KEYS",
+        help="The public keys of a column: a file with one a line, or A,B,C, or 1..12. NAME if there are several columns. "
+        "With --threshold, some columns may have a list: rows with other keys are left out.",
+    ),
+    click.option(
+        "--bins",
+        multiple=True,
+        metavar="NAME=A,B,C",
+        help="Keys of a column of numbers, in place of a --domain: [A, B) and [B, C). Other numbers are left out.",
+    ),
+    click.option("--strip", is_flag=True, help="Ignore spaces at the ends of texts."),
+    click.option(
+        "--null",
+        multiple=True,
+        metavar="TEXT",
+        help="Treat cells with this text as missing, in every column; repeat it for more.",
+    ),
+    click.option("--unknown", is_flag=True, help="Also count rows whose key is missing, under the key unknown."),
+)
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="ROWS", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@BY
+@UNIT
 @click.option(
     "--unit-is-row",
     is_flag=True,
     help="Instead of --unit: every row is a different unit. This is your claim, and nothing checks it.",
 )
-@click.option(
-    "--max-partitions",
-    type=click.IntRange(1),
-    metavar="N",
-    help="The most cells, over all columns of --by together, that one unit counts in.",
-)
-@click.option(
-    "--max-per-partition",
-    type=click.IntRange(1),
-    metavar="N",
-    help="The most rows of one unit in a cell; for counts 1 by default.",
-)
-@click.option("--max-contributions", type=click.IntRange(1), metavar="N", help="The most rows of one unit in total.")
-@click.option(
-    "--domain",
-    "domains",
-    multiple=True,
-    metavar="[NAME=]KEYS",
-    help="The public keys of a column: a file with one a line, or A,B,C, or 1..12. NAME if there are several columns. "
-    "With --threshold, some columns may have a list: rows with other keys are left out.",
-)
-@click.option(
-    "--bins",
-    multiple=True,
-    metavar="NAME=A,B,C",
-    help="Keys of a column of numbers, in place of a --domain: [A, B) and [B, C). Other numbers are left out.",
-)
-@click.option("--strip", is_flag=True, help="Ignore spaces at the ends of texts.")
-@click.option(
-    "--null",
-    multiple=True,
-    metavar="TEXT",
-    help="Treat cells with this text as missing, in every column; repeat it for more.",
-)
-@click.option("--unknown", is_flag=True, help="Also count rows whose key is missing, under the key unknown.")
+@row_options
 @click.option("--threshold", is_flag=True, help="Show keys that no --domain lists if their noisy count is high enough.")
 @measure_options
 @noise_options
@@ -281,6 +288,10 @@ def measure_of(given: Mapping[str, Any]) -> type[Count]:
         from dpfast.app.cli.quantiles import Quantiles  # late, for trees
 
         return Quantiles
+    if "steps" in given:
+        from dpfast.app.cli.running import Totals  # late, for most commands have no use for it
+
+        return Totals
     return Mean if "mean" in given else Sum if "summed" in given else Count
 
 
@@ -315,19 +326,18 @@ def _check(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> 
 
 def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
     """Which options go together."""
-    by, each_row, threshold = "by" in given, "unit_is_row" in given, "threshold" in given
-    nobody = "Missing option '--unit', or '--unit-is-row' if each row is another unit"
-    yield "unit" not in given and not each_row, nobody
+    by, each_row, threshold, kind = "by" in given, "unit_is_row" in given, "threshold" in given, measure_of(given)
+    yield "unit" not in given and not each_row, f"Missing option {kind.WHO}"
     yield "unit" in given and each_row, "'--unit-is-row' says that each row is a unit, and does not work with '--unit'"
     caps = given.keys() & {"max_partitions", "max_contributions"}
     missing = "Missing option '--max-partitions' or '--max-contributions': the most that one unit counts"
     yield by and not each_row and not caps, missing
     listed = given.keys() & {"domains", "bins"}
     of_keys = listed or threshold or given.keys() & {"max_partitions", "unknown"}
-    alone = "'--domain', '--bins', '--threshold', '--unknown' and '--max-partitions' are about keys, and need '--by'"
+    alone = f"{dashed(*kind.OF_KEYS, by=', ')} and '--max-partitions' are about keys, and need '--by'"
     yield not by and bool(of_keys), alone
-    yield by and not listed and not threshold, EITHER
-    yield from measure_of(given).combined(given)
+    yield by and not listed and not threshold, kind.UNLISTED
+    yield from kind.combined(given)
 
 
 def _ruled(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> Iterable[tuple[bool, str]]:
@@ -373,7 +383,7 @@ def listed_of(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
     lacking = [name for name in by if name not in found]
     if "threshold" in given:
         if by and not lacking:
-            raise click.UsageError(EITHER)
+            raise click.UsageError(Count.UNLISTED)
         return Listed(found)
     if lacking:
         raise ParameterError(f"--domain must be given for each column, and there is none for {lacking[0]!r:.80}")
@@ -427,13 +437,13 @@ def _run(request: Request, asked: Asked) -> None:
         if request.found == "compare" and not is_file(request.target):
             raise ParameterError(f"OUT must be the file of a release, got {request.target}")
         table.checked(request.target, **request.sink)
-        release = _opened(request, asked, payer)
-        about, counted = release.about(), _counted(release)
+        release = opened(request, asked, payer)
+        about, taken = release.about(), counted(release)
         noisy: list[Any] = []
         out = table.written(request.target, about, **request.sink)
         with request.writing(payer, lambda: _facts(release, noisy[0], about), out) as (write, page):
             payer.pays(None)  # an interrupt may come while the ledger is charged or noise is drawn
-            noisy.append(_drawn(release, counted))
+            noisy.append(_drawn(release, taken))
             payer.pays()
             write(noisy[0])
         if not request.quiet:
@@ -442,7 +452,7 @@ def _run(request: Request, asked: Asked) -> None:
             request.tell(payer, page, [*asked.lines(), f"{name}: {rows:,} row{'s' * (rows != 1)}"])
 
 
-def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
+def opened(request: Request, asked: Asked, payer: Payer) -> Release:
     """The release, with open rows. Raises: FileError, ParameterError."""
     from dpfast.app.tables.rows import Columns, Rows
     from dpfast.app.tables.source import cells_decide
@@ -469,7 +479,7 @@ def _paying(request: Request, asked: Asked) -> Payer:
     return payer
 
 
-def _counted(release: Release) -> Any:
+def counted(release: Release) -> Any:
     """Reads all rows. Raises: FileError (they are damaged, or have changed meanwhile)."""
     from dpfast.app.tables.gathered import Gathered
 

@@ -106,6 +106,11 @@ class Count:
     OPTION: ClassVar[str] = "--sum"  # and its option
     EACH: int = 1  # rows of OUT for each combination of keys
     PUBLIC: ClassVar[tuple[str, ...]] = ()  # its columns without noise
+    WHO: ClassVar[str] = "'--unit', or '--unit-is-row' if each row is another unit"
+    OF_KEYS: ClassVar[tuple[str, ...]] = ("domain", "bins", "threshold", "unknown")  # options
+    UNLISTED: ClassVar[str] = (
+        "give either '--domain', the public keys, or '--threshold', if those of a column are not listed"
+    )
     given: Mapping[str, Any]
     bounds: Bounds
     cells: int | None

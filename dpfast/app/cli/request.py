@@ -177,14 +177,17 @@ class Payer:
     it.
     """
 
-    def __init__(self, request: Request, terms: Mapping[str, str]) -> None:
-        """terms: what a seal names. Raises: LedgerError, FileError, ParameterError."""
+    def __init__(self, request: Request, terms: Mapping[str, str], gives: str = "writes OUT") -> None:
+        """terms: what a seal names. gives: what another try does.
+
+        Raises: LedgerError, FileError, ParameterError.
+        """
         file, key, self.label = request.ledger_file, request.key_file, request.label or ""
         self.ledger = dpfast.Ledger(file, shared_with=request.shared_with) if file else None
         self.key: Any = dpfast.KeyFile(key).derive(self.label)._naming(terms) if key else None  # noqa: SLF001
         self.paid: bool | None = False
         self.whole = False
-        self.resume = request.resume
+        self.resume, self._gives = request.resume, gives
         self._compares = request.found == "compare"
 
     def call(self, name: str, what: str) -> None:
@@ -209,9 +212,7 @@ class Payer:
                 raise
             path, charged = self.ledger.path, self.paid
             stays = f"the charge in {path} stays" if charged else f"a charge in {path}, if made, stays"
-            free = (
-                "--resume writes OUT without a new charge" if charged else "--resume writes OUT for one charge in all"
-            )
+            free = f"--resume {self._gives} {'without a new charge' if charged else 'for one charge in all'}"
             said = f"{stays}: {'without a key another try is another release' if self.key is None else free}"
             if isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(*error.args, said) from None

@@ -88,6 +88,10 @@ class RunningRows:
             raise ParameterError("keys and unit_ids must be given together: one of each in a row")
         return self._running._step(t, (keys, unit_ids), resume, given=given)  # noqa: SLF001  it wraps it
 
+    def begun(self, t: int) -> bool:
+        """As Running.begun."""
+        return self._running.begun(t)
+
     def __repr__(self) -> str:
         return f"{self._running!r}, of rows"
 
@@ -109,7 +113,9 @@ class RowCells(Cells):
         )
 
     def terms(self) -> dict[str, int | str]:
-        return {name: cap for name, cap in zip(CAPS, self._terms.caps, strict=True) if cap is not None}
+        """The caps, and what the key names: how whoever reads rows makes keys and ids of them."""
+        caps = {name: cap for name, cap in zip(CAPS, self._terms.caps, strict=True) if cap is not None}
+        return {**dict(self._key.terms or ()), **caps}
 
     def nobody(self) -> npt.NDArray[np.uint64]:
         return nobody()

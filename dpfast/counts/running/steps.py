@@ -137,19 +137,32 @@ class Running:
 
     def _step(self, t: int, rows: Any, resume: bool, *, given: bool) -> RunningStep:
         """rows: what the step takes: its counts. given: whether the caller has given them."""
-        at, again = whole("t", t, 1), flag("resume", resume)
-        label, ceiling = self._seal.manifest.label, self.totals.ceiling
+        again = flag("resume", resume)
         if given is again:
             raise ParameterError(f"{self._cells.TAKES} or resume=True must be given, and one of them alone")
+        kept = self._next(t)
+        if again:
+            return self._take(kept, self._cells.resumed(self._ahead(kept.t + 1), kept))
+        return self._take(kept, self._cells.frozen(self.totals, rows, kept))
+
+    def begun(self, t: int) -> bool:
+        """Whether what step t takes was written ahead, so that resume=True takes it (with state=).
+
+        Raises: ParameterError (a step out of order, or beyond the ceiling); LedgerError, FileError,
+            DTypeError.
+        """
+        at = self._next(t).t + 1
+        return self._file is not None and self._file.written_ahead(at) is not None
+
+    def _next(self, t: int) -> Kept:
+        """What step t goes on from. Raises: DTypeError, ParameterError, LedgerError, FileError."""
+        at, ceiling = whole("t", t, 1), self.totals.ceiling
         if at > ceiling:
             raise ParameterError(
                 f"t must be at most {ceiling:,}, up to which these totals are private, got {shown(t)}: go on with new "
-                f"totals under {another(label)}, which are paid for"
+                f"totals under {another(self._seal.manifest.label)}, which are paid for"
             )
-        kept = self._before(at)
-        if again:
-            return self._take(kept, self._cells.resumed(self._ahead(at), kept))
-        return self._take(kept, self._cells.frozen(self.totals, rows, kept))
+        return self._before(at)
 
     def _take(self, kept: Kept, frozen: Frozen, *, keep: bool = True) -> RunningStep:
         """The step after the one that is kept. keep: whether its state goes to the disk."""
@@ -358,7 +371,7 @@ def _as_kept(totals: Any, cells: Cells, label: str, terms: dict[str, Any]) -> An
     Raises: KeyReuseError.
     """
     own = cells.terms()
-    mine = {**totals.terms(), **own}
+    mine = {**own, **totals.terms()}
     for name in [each for each in {**mine, **terms} if each not in totals.FOUND]:
         if mine.get(name) != terms.get(name):
             raise KeyReuseError(

@@ -149,7 +149,7 @@ class RunningTotals(Record):
             raise ParameterError(
                 f"epsilon must come with a delta, got {shown(epsilon)} alone: Laplace noise for all steps together would "
                 f"leave the last total a standard deviation of about {here:.3g}, and noise on the counts of each step, summed, "
-                f"leaves {alone:.3g}; give delta=, or rho="
+                f"leaves {alone:.3g}; give a delta too, or a rho"
             )
         small = parameters.probability("delta", delta, decimal=True)
         warn_if_weak("epsilon", wanted)
