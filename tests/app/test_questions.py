@@ -215,7 +215,7 @@ CHECKS: dict[str, Check] = {
     ),
     "How many flights a week?": lambda rows, seen: off(seen.out("weeks.csv"), weeks(rows["flights"]), 4_881),
     "How do I divide a year's budget among its weeks?": lambda _, seen: said(
-        seen.said, "each of 52 more may spend rho", "--mechanism discrete-gaussian --rho", "--unit plane"
+        seen.said, "each of 52 more may spend rho", "--mechanism discrete-gaussian --rho", "--unit tailnum"
     ),
     "What does a colleague's file say of itself?": lambda _, seen: said(
         seen.said, "epsilon 1 per tailnum", "max-per-partition 60", "±3,316", "proves nothing"

@@ -30,7 +30,7 @@ TOTAL = ["--unit-is-row", "--epsilon", "1"]
 MADE = {  # how OUT is made, and what its record says
     "out.csv": (["histogram", *BY, "--epsilon", "1", "--intervals"], ["epsilon 1 per person, add-remove", "95 % of each cell, ±6", "±7", "max-partitions 2"]),
     "sum.parquet": (["histogram", *BY, "--sum", "hours", "--clamp", "0", "7", "--epsilon", "1", "--delta", "1e-6", "--mechanism", "discrete-gaussian"],
-                    ["epsilon 1, delta 1e-6", "discrete gaussian", "sum              hours"]),
+                    ["cost epsilon 1, delta 1e-6 (or, counted in rho: 0.0280145) per person", "discrete gaussian, epsilon 1, delta 1e-6, in steps", "sum              hours"]),
     "row.arrow": (["histogram", *TOTAL], ["each row is another unit, as whoever released it says", "one, the total", "±3"]),
     "seen.jsonl": (["histogram", "--by", "city", "--unit-is-row", "--threshold", "--epsilon", "2", "--delta", "1e-3"],
                    ["the keys whose noisy number reached the threshold", "threshold"]),
@@ -43,7 +43,7 @@ MADE = {  # how OUT is made, and what its record says
                  ["clamp 0.5, 1E+1", "mean hours"]),
     "tenths.csv": (["histogram", *BY, "--sum", "hours", "--clamp", "0", "6.5", "--epsilon", "1", "--intervals"], ["clamp 0, 6.5"]),
     "median.csv": (["histogram", *BY, "--quantile", "hours=0.5", "--quantile", "hours=0.9", "--clamp", "0", "8", "--step", "1/2", "--epsilon", "1", "--jointly",
-                    "--intervals", "0.9"], ["90 % of all rows jointly", "quantiles 0.5, 0.9"]),
+                    "--intervals", "0.9"], ["90 % of all rows jointly", "quantiles 0.5, 0.9", "tree, epsilon 1 (or, counted in rho: "]),
     "whole.parquet": (["histogram", *TOTAL, "--quantile", "hours=0.5", "--clamp", "0", "20", "--mechanism", "discrete-gaussian", "--delta", "1e-6", "--intervals"],
                       ["95 % of each row"]),
     "two.csv.gz": (["privatize", "--column", "hours", "--column", "person", "--mechanism", "gaussian", "--epsilon-is", "total", "--epsilon", "1", "--delta",

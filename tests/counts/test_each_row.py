@@ -12,6 +12,7 @@ import pytest
 
 import dpfast
 from dpfast import EACH_ROW, ParameterError, Sensitivity, bounded_histogram
+from dpfast.errors import DTypeError
 
 DOMAIN = ["a", "b"]
 CELLS = ["a", "b", "c"]  # a key, and one outside the domain
@@ -83,8 +84,21 @@ def test_no_other_cap_and_no_person(options, match) -> None:
 def test_a_misspelt_column_is_not_each_row() -> None:
     """`frame.get("ID")` of no such column is None."""
     for nothing in (None, "row", "each row"):
-        with pytest.raises(dpfast.DTypeError, match="unit_ids must be a column"):
+        with pytest.raises(DTypeError, match="unit_ids must be a column"):
             bounded_histogram(["a"], nothing, domain=DOMAIN, max_partitions=1, max_per_partition=1)
+
+
+def test_what_there_is_in_place_of_none_is_said() -> None:
+    """Before anything else that is asked for."""
+    said = r"unit_ids must be .*, not None: dpfast\.EACH_ROW says"
+    with pytest.raises(DTypeError, match=said):
+        bounded_histogram(["a"], None)
+    with pytest.raises(DTypeError, match=said):
+        dpfast.quantiles([1], None, [0.5], lower=0, upper=1)
+    with pytest.raises(DTypeError, match=r"keys must be .*, not None: for a total .* \[0\] \* len\(rows\)"):
+        bounded_histogram(None, EACH_ROW)
+    total = bounded_histogram([0] * 4, EACH_ROW, domain=[0], values=[2, 3, 4, 5], lower=0, upper=9)
+    assert total.counts.tolist() == [14]
 
 
 def test_parts_add_up_to_the_whole_and_go_with_no_others() -> None:

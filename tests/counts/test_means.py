@@ -256,7 +256,7 @@ def test_what_is_refused_is_not_charged(tmp_path, counted, asked, rule) -> None:
 def test_nothing_private_shows() -> None:
     found = of().mean(epsilon=1)
     assert isinstance(found, dpfast.NoisyMeans)
-    assert repr(found).startswith("<NoisyMeans of 1 keys; <Guarantee epsilon=1, ")
+    assert repr(found).startswith("<NoisyMeans of 1 key; <Guarantee epsilon=1, ")
 
 
 def test_a_histogram_that_lost_its_rows_has_no_mean() -> None:

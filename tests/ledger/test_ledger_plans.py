@@ -158,7 +158,8 @@ def test_the_command_says_what_to_write(path, capsys) -> None:
             assert (code, err) == (0, "")
             assert ", if nothing else is charged\n" in out
             facts = json.loads(command(capsys, *asked, "--json")[1])
-            assert out.endswith(f": {facts['options']}\n")
+            of_rows = "of dpfast histogram: its bounds, such as --max-partitions, in place of '--l0' and '--linf'\n"
+            assert out.endswith(f": {facts['options']}\n{of_rows * law.INTEGERS}")
             written = facts["options"].replace("'a patient'", "a_patient").split()
             written = [each.replace("a_patient", "a patient") for each in written]
             target = path.with_name("out.csv")

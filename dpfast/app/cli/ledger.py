@@ -148,7 +148,8 @@ def plan(
 
     With --releases and what one unit changes (--sensitivity, or --l0 and --linf), it prints the
     mechanism of the least noise that the ledger can pay for N times, if nothing else is charged. It
-    also prints the options for it in `dpfast privatize` and `dpfast histogram`.
+    also prints the options for it in `dpfast privatize`. `dpfast histogram` has its own options for
+    what one unit changes.
     """
     if (epsilon is None and delta is None and rho is None) == (releases is None):
         raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
@@ -198,7 +199,10 @@ def planned(of: dpfast.Ledger, releases: int, given: dict[str, Any]) -> tuple[di
     written += [f"--adjacency {about.adjacency}"] * (about.adjacency != "add-remove")
     written += [f"--unit {quote(about.unit)}"] * (about.unit != "person")
     facts = {"mechanism": made.metadata(), "options": " ".join([f"--mechanism {name}", *written])}
-    return facts, f"{law_in_words(made)}, 95 % within {half_width(made, Fraction(95, 100))}: {facts['options']}"
+    said = f"{law_in_words(made)}, 95 % within {half_width(made, Fraction(95, 100))}: {facts['options']}"
+    if not law.real:
+        said += f"\nof dpfast histogram: its bounds, such as --max-partitions, in place of {dashed(*given, by=' and ')}"
+    return facts, said
 
 
 @ledger.command(short_help="Check every charge, all sums, every page.")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import dpfast
@@ -15,26 +16,14 @@ from dpfast.counts.records.bounded_histogram import CAPS
 from dpfast.errors import DpfastError, FileError
 from dpfast.noise.mechanisms import laws
 from dpfast.privacy import meaning
-from dpfast.privacy.formatting import amounts, approximate, plain, plus_minus
+from dpfast.privacy.formatting import amount, amounts, approximate, cost, plain, plus_minus
 from dpfast.privacy.parameters import exact_real
 
 NUMBER = re.compile(r"-?[0-9]{1,1200}(/[0-9]{1,1200})?")
 LARGEST = Fraction(2) ** 1000  # nobody has a use for a larger number, or one nearer to 0
 COLUMNS = 10_000
 COSTS = "epsilon", "delta", "rho"
-FIGURES = (
-    "epsilon",
-    "delta",
-    "rho",
-    "sensitivity",
-    "bound",
-    "granularity",
-    "threshold",
-    "lower",
-    "upper",
-    "clamp",
-    "missing",
-)
+FIGURES = "sensitivity", "bound", "granularity", "threshold", "lower", "upper", "clamp", "missing"
 ALIKE = 1e-6  # what two figures for one scale may differ by
 SHOWN = 100  # letters of a text
 
@@ -69,7 +58,9 @@ class Column(NamedTuple):
     def law(self) -> str:
         """How its noise is drawn, in a line."""
         name = str(self.entry["mechanism"]).replace("_", " ")
-        said = [f"{each} {_shown(self.entry[each])}" for each in FIGURES if self.entry.get(each) is not None]
+        spent = {each: _number(self.entry[each]) for each in COSTS if self.entry.get(each) is not None}
+        said = [cost(nonzero, plain)] if (nonzero := {each: value for each, value in spent.items() if value}) else []
+        said += [f"{each} {_shown(self.entry[each])}" for each in FIGURES if self.entry.get(each) is not None]
         said += [f"in steps of {_shown(self.entry['step'])}"] if self.step != 1 else []
         if isinstance(levels := self.entry.get("levels"), list):
             said.append(f"{len(levels)} levels")
@@ -151,7 +142,8 @@ class Said(NamedTuple):
 
     def cost(self) -> str:
         spent = {name: _number(self.record[f"{name}_total"]) for name in COSTS if f"{name}_total" in self.record}
-        return f"{amounts(spent, up=True)} per {self.guarantee.unit}, {self.guarantee.adjacency}"
+        said = cost({name: value for name, value in spent.items() if value}, partial(amount, up=True))
+        return f"{said} per {self.guarantee.unit}, {self.guarantee.adjacency}"
 
     def about(self) -> Iterator[tuple[str, str]]:
         """What it says of the release, by names."""

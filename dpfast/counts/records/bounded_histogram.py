@@ -35,7 +35,7 @@ from dpfast.counts.records.places import (
 from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.noise.mechanisms.mechanism import Releasing
 from dpfast.noise.release.arrays import INT64_ENDS
-from dpfast.noise.release.columns import CHUNK, Column, Integers, column
+from dpfast.noise.release.columns import CHUNK, Column, Integers, column, refuse_unread
 from dpfast.noise.release.counts import BoundedCounts, Origin, bounded
 from dpfast.noise.release.key import Chooser, Key, ReleaseKey
 from dpfast.noise.release.secret import warn_insecure
@@ -583,6 +583,7 @@ def bounded_histogram(
     (Fraction(2, 1), (2,))
     """
     caps = max_partitions, max_per_partition, max_contributions
+    refuse_unread("unit_ids", unit_ids)
     each_row = unit_ids is EACH_ROW
     usual = EACH_ROW.value if each_row else "person"
     of = Bounds(*caps, lower, upper, granularity, adjacency, usual if unit is None else unit)

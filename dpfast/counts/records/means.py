@@ -178,7 +178,7 @@ class NoisyMeans:
         return found
 
     def __repr__(self) -> str:
-        return f"<NoisyMeans of {self.counts.size:,} keys; {self.guarantee}>"
+        return f"<NoisyMeans of {self.counts.size:,} key{'s' * (self.counts.size != 1)}; {self.guarantee}>"
 
 
 def _may_be_cut(noisy: npt.NDArray[Any], reach: int) -> npt.NDArray[np.bool_]:

@@ -20,6 +20,7 @@ from dpfast.counts.trees.release import noised
 from dpfast.counts.trees.shape import forest
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpfast.noise.release.columns import refuse_unread
 from dpfast.privacy.parameters import Real, probability, shown, unseeded, whole
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def quantiles(
         raise ParameterError(
             "by and domain must be given together: keys of rows, and the public keys that there can be"
         )
+    refuse_unread("unit_ids", unit_ids)
     usual = EACH_ROW.value if unit_ids is EACH_ROW else "person"
     bounds = Bounds(
         max_partitions, max_per_partition, max_contributions, adjacency=adjacency, unit=usual if unit is None else unit

@@ -48,8 +48,17 @@ _READERS = {  # what gives the rows of an object that has none yet, by a method 
 }  # fmt: skip
 
 
+_NONE = {  # what there is in place of a column that is None, by the name of the parameter
+    "unit_ids": "dpfast.EACH_ROW says that each row is another unit",
+    "keys": "for a total all rows have one key, such as [0] * len(rows) with domain=[0]",
+}
+
+
 def refuse_unread(name: str, values: Any) -> None:
-    """Raises: DTypeError (what gives rows once it is asked, and has none yet)."""
+    """Raises: DTypeError (what gives rows once it is asked, and has none yet; None)."""
+    if values is None:
+        how = f": {_NONE[name]}" if name in _NONE else ""
+        raise DTypeError(f"{name} must be a column of {RULE}, not None{how}")
     for method, how in _READERS.items():
         if hasattr(type(values), method):
             raise DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}: {how}")
