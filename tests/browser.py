@@ -25,9 +25,11 @@ from places import TESTS
 
 WIDTHS = 360, 768, 1280  # px: a phone, a tablet, a desk
 SCHEMES = "light", "dark"
+PAPER = 718  # px: a sheet of A4 within the margins that browsers leave
 HEIGHT = 800
 LEAST = 4.5  # contrast of text, by WCAG 2 at level AA
 SCRIPT = TESTS / "looks.js"
+PRINTED = TESTS / "prints.js"
 # Chromium reads commands from descriptor 3 and answers on descriptor 4.
 AS_3_AND_4 = (
     "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
@@ -40,7 +42,7 @@ def chromium() -> str | None:
 
 
 class Fault(NamedTuple):
-    """What looks wrong. kind: "scroll", "keys", "broken", "contrast" or "cut"."""
+    """What looks wrong. kind: "scroll", "keys", "broken", "contrast", "cut", "closed" or "dark"."""
 
     page: str
     width: int
@@ -145,4 +147,21 @@ def looks(
                 for width in widths:
                     tab.show(page, width, scheme)
                     found += [Fault(page.name, width, scheme, kind, said) for kind, said in tab.run(script, least)]
+    return found
+
+
+def prints(pages: Iterable[Path]) -> list[Fault]:
+    """What a printer would lose of HTML files, or waste on them, for a reader who likes dark pages.
+
+    "scroll", "cut": what leaves the sheet, or a part that would have to be scrolled. "contrast": a
+    text that is hard to read. "closed": a part that is not unfolded. "dark": a dark ground.
+    """
+    script, looking, found = PRINTED.read_text("utf-8"), SCRIPT.read_text("utf-8"), []
+    with browser() as tab:
+        for page in pages:
+            tab.show(page, PAPER, "dark", media="print")
+            seen = [*tab.run(looking, LEAST), *tab.run(script)]
+            found += [
+                Fault(page.name, PAPER, "dark", kind, said) for kind, said in seen if kind not in {"keys", "broken"}
+            ]
     return found

@@ -79,6 +79,11 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
             "dpfast.DiscreteLaplace(1 / 4, 20).release(minutes.counts), epsilon=1,",
         ),
     ),
+    "so_far": (
+        Fault("every flight counts, and totals hide one", 'flights.drop_duplicates("tailnum")', "flights"),
+        Fault("the noise of half of the intervals", "noisy.interval(0.95)", "noisy.interval(0.5)"),
+        Fault("noise on each week, too", "running_totals(totals, many)", "running_totals(totals, each.release(many))"),
+    ),
     "crash": (
         Fault(
             "a generator whose state the workers share by fork",
@@ -150,8 +155,13 @@ def drawn(svg: str) -> str:
     from dpfast.app.pictures.style import for_both  # which needs matplotlib
 
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
-    svg = re.sub(
-        r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg
-    )  # a hundredth of a point is enough
-    return for_both(svg, INK)
+    svg = re.sub(r"\s*<!--.*?-->", "", svg)
+    svg = re.sub(r' d="[^"]*"', _short, svg)
+    svg = re.sub(r"^[ \t]+|[ \t]+$", "", for_both(svg, INK), flags=re.MULTILINE)
+    return re.sub(r'(?<= [xy]=")(-?\d+\.\d\d)\d+', r"\1", svg)
+
+
+def _short(path: re.Match[str]) -> str:
+    """A path without needless letters; a hundredth of a point is enough."""
+    rounded = re.sub(r"(\.\d\d)\d+", r"\1", " ".join(path[0].split()))
+    return " " + re.sub(r" ?([MLQCz]) ?", r"\1", rounded).replace(" -", "-")

@@ -353,6 +353,11 @@ def guarantee_of(name: str, promising: object) -> Guarantee:
     return found
 
 
+def called(guarantee: Guarantee, word: str) -> Guarantee:
+    """What sentences are made of, where they call a unit by another word. It is no other promise."""
+    return Guarantee._of(**{**vars(guarantee), "unit": word})  # noqa: SLF001  a record of its own kind
+
+
 def _check_add_remove(known: object, adjacency: str, unit: str) -> None:
     if not isinstance(known, Guarantee):
         raise DTypeError(f"add_remove must be a Guarantee, not {type(known).__name__}")

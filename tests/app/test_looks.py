@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from browser import SCHEMES, WIDTHS, browser, chromium, looks
+from browser import SCHEMES, WIDTHS, browser, chromium, looks, prints
 from table_files import store
 
 from dpfast.app.cli import main
@@ -32,6 +32,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
     cities = ["Lima", "Oslo", "Pune", "Quito", "Rome", "Seoul", "Tunis", "Ufa"]
     everyday = pa.table({"city": cities, "visits": range(0, 400, 50)})
+    weeks = [f"{year}-W{week:02}" for year in (2024, 2025) for week in range(1, 53)]
+    weekly = pa.table({"week": weeks, "n": [40_000 if at == 50 else 3 * at for at in range(len(weeks))]})
+    squeezed = pa.table({"city": [f"{at}, a city" for at in range(45)], "n": [29_000, *range(44)]})
     long = pa.table(
         {"place": [f"a place with a long name, number {at:,}" for at in range(3000)], "n": np.arange(3000) * 977}
     )
@@ -42,6 +45,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [
         made("everyday", everyday, "--column", "visits", "--lower", "0", "--ledger", str(ledger), *LAW),
         made("long", long, "--column", "n", *LAW),
+        made("weekly", weekly, "--column", "n", *LAW),
+        made("squeezed", squeezed, "--column", "n", "--unit", "plane", *LAW),
         made("hostile", pa.table(hostile), *many, "--epsilon-is", "total", *LAW),
         made("reals", reals, "--column", "v", "--column", "w", "--epsilon-is", "total", *gaussian),
     ]
@@ -49,6 +54,36 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_reports_look_right_at_every_width_and_in_both_schemes(reports) -> None:
     assert looks(reports) == []
+
+
+def test_what_a_report_folds_away_looks_right_too(reports) -> None:
+    folded = [page for page in reports if page.stem in {"long", "hostile", "weekly"}]
+    pages = [page.with_name(f"{page.stem} open.html") for page in folded]
+    for page, whole in zip(pages, folded, strict=True):
+        page.write_text(whole.read_text("utf-8").replace("<details", "<details open"), "utf-8")
+    assert looks(pages, schemes=["light"]) == []
+
+
+def test_reports_print_whole(reports) -> None:
+    """On white paper, with all rows that the page has and nothing cut, though its reader likes the dark."""
+    assert prints(reports) == []
+
+
+def test_a_report_that_prints_badly_is_seen(reports) -> None:
+    """Its own rules for paper, left out one by one."""
+    whole = {page.stem: page.read_text("utf-8") for page in reports}
+    spoilt = {
+        "closed": ("long", "details::details-content", "details::nothing"),
+        "dark": ("everyday", "@media screen and (prefers", "@media (prefers"),
+        "scroll": ("hostile", "white-space: normal; max-width: none", "white-space: nowrap; max-width: none"),
+        "cut": ("hostile", ".scroll { overflow: visible; }", ".scroll th { white-space: nowrap !important; }"),
+    }
+    for kind, (name, rule, instead) in spoilt.items():
+        assert rule in whole[name]
+        text = whole[name].replace(rule, instead)
+        page = reports[0].with_name(f"{kind}.html")
+        page.write_text(text.replace("default-src", "x-src").replace("style-src", "y-src"), "utf-8")
+        assert kind in {each.kind for each in prints([page])}, kind
 
 
 def test_a_report_is_light_or_dark_as_the_reader_likes(reports) -> None:

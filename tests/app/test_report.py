@@ -7,7 +7,7 @@ import csv
 import errno
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
@@ -30,10 +30,10 @@ from dpfast import paths, system
 from dpfast.app.cli import main
 from dpfast.app.cli import report as cli_report
 from dpfast.app.cli.options import MECHANISMS
-from dpfast.app.report import pictures, style
+from dpfast.app.report import pictures, scale, style
 from dpfast.app.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
 from dpfast.app.report.markup import MINUS, ends, number, text
-from dpfast.app.report.page import page
+from dpfast.app.report.page import TALL, page
 from dpfast.app.tables import files
 from dpfast.app.tables.first_rows import FirstRows
 from dpfast.errors import FileError
@@ -71,9 +71,9 @@ def release(folder: Path, *options: str, end: str = ".csv", out: str = "", repor
     return main(["privatize", source, target, *column, *LAW, *wanted, "--quiet", *options])
 
 
-def noisy(cells: list[float], name: str = "visits", **about: object) -> Noisy:
+def noisy(cells: Sequence[float], name: str = "visits", low: Any = None, high: Any = None, **about: object) -> Noisy:
     return Noisy(
-        name, "counts", cells, [c - 3 for c in cells], [c + 3 for c in cells], stddev=1.4,
+        name, "counts", cells, low or [c - 3 for c in cells], high or [c + 3 for c in cells], stddev=1.4,
         parameters={"mechanism": "discrete_laplace", "epsilon": "1", "dpfast": "0", **about},
     )  # fmt: skip
 
@@ -241,7 +241,8 @@ def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path) -> None:
     assert release(tmp_path, end=".parquet") == 0
     made = (tmp_path / "out.html").read_text("utf-8")
     tree, cells = Tree(made), read(tmp_path / "out.parquet")["visits"].to_numpy()
-    assert len(tree.all("tbody")[0].children) == ROWS
+    assert [len(each.children) for each in tree.all("tbody")[:2]] == [TALL, ROWS - TALL]
+    assert f"Rows {TALL + 1} to {ROWS} of 30,000" in tree.said("summary")
     assert len([each for each in tree.all("circle") if each.inside[-2] == "div"]) == DRAWN
     said = tree.said("body")[0]
     assert "The whole table is in out.parquet." in said
@@ -381,7 +382,7 @@ def test_numbers_have_a_true_minus_sign_and_no_negative_zero() -> None:
 @given(st.floats(-1e15, 1e15), st.floats(1e-6, 1e15))
 def test_ticks_are_a_few_round_numbers_within(low, width) -> None:
     if low + width > low:
-        marks = pictures.ticks(low, low + width)
+        marks = scale.ticks(low, low + width)
         assert all(low - 1e-6 * width <= mark <= low + 1.000001 * width for mark in marks)
         assert len(marks) <= 7
         assert len(marks) >= 2 or abs(low) > 1e9 * width
@@ -398,10 +399,15 @@ def test_pictures_of_any_range_are_within_their_frame() -> None:
         [1e15, 1e15 + 0.5],
         [1e308, -1e308],
         [5e-324],
+        [2**62, 2**62 + 1],
     ):
-        drawn = pictures.intervals(["x"] * len(cells), cells, cells, cells, 0, "x")
-        for at in re.findall(r'(?:cx|x1|x2|x)="(-?[\d.]+)%"', drawn):
-            assert 0 <= float(at) <= 100
+        of, names = noisy(cells, low=cells, high=cells), ["x"] * len(cells)
+        fit = scale.Scale.of(of.cells, of.low, of.high)
+        rows = pictures.intervals(names, of, fit, 0, "x")
+        line = pictures.series(names, [*map(float, range(1, len(cells) + 1))], of, fit, 0, "x")
+        for drawn in (rows, line):
+            for at in re.findall(r'(?:cx|cy|x1|x2|y1|y2|x|y)="(-?[\d.]+)%?"', drawn):
+                assert 0 <= float(at) <= 100
 
 
 # ------------------------------------------------------------------ when it is there

@@ -274,7 +274,7 @@ MORE_OF_TABLES = [
     ["--mean", "n", "--clamp", "0", "9"], ["--mean", "x", "--clamp", "-1", "1", "--granularity", "1"], ["--mean", "no"],
     ["--mean", "kind", "--clamp", "0", "9"], ["--mean", "x", "--clamp", "0", "2**900"], ["--mean", "x", "--clamp", "9", "9"],
     ["--lower", "0"], ["--lower", "1e30"], ["--upper", "x"], ["--max-contributions", "3"], ["--max-per-partition", "9" * 30],
-    ["--unit-is-row"], ["--strip"], ["--null", "x"], ["--null", ""], ["--unknown"], ["--bins", "n=0,2,9"], ["--bins", "kind=0,1"], ["--bins", "n=1"],
+    ["--unit-is-row"], ["--unit-name", "<b>x"], ["--unit-name", "\x1b"], ["--strip"], ["--null", "x"], ["--null", ""], ["--unknown"], ["--bins", "n=0,2,9"], ["--bins", "kind=0,1"], ["--bins", "n=1"],
     ["--by", "week(kind)"], ["--by", "month(n, Europe/Oslo)"], ["--by", "day(x, Nowhere)"],
     ["--max-partitions", "0"], ["--by", "n"], ["--by", "kind"], ["--mechanism", "discrete-gaussian", "--delta", "1e-12"],
     ["--report", "out.html"], ["--report", "no/out.html"], ["--report", "in.csv"], ["--report-title", "x"],

@@ -838,6 +838,7 @@ COMMAND = {
     "--by": sealed({"--by": "other", "--domain": "other=" + ",".join(NAMES)}, {"--by": None, "--domain": None, "--max-partitions": None}),
     "--unit": sealed({"--unit": "again"}),
     "--unit-is-row": sealed({"--unit-is-row": True, "--unit": None}),
+    "--unit-name": free({"--unit-name": "customer"}),
     "--bins": sealed({"--by": "one", "--domain": None, "--bins": "one=0,1,2"}),
     "--strip": sealed({"--strip": True}),
     "--null": sealed({"--null": "?"}),

@@ -19,11 +19,13 @@ from dpfast.app.cli.measures import Count, Mean, Sum, interval_options, measure_
 from dpfast.app.cli.options import chosen, dashed, figures, together
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
 from dpfast.app.report.facts import ROWS, Facts
+from dpfast.app.report.markup import LONGEST
 from dpfast.counts.records.bounded_histogram import CAPS, EACH_ROW, ROW_IS, Bounds
 from dpfast.errors import ParameterError
 from dpfast.noise.release.seal import by_column, kind_of, manifest
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import amount, cost
+from dpfast.privacy.guarantee import called
 from dpfast.privacy.parameters import exact_real
 
 if TYPE_CHECKING:
@@ -109,6 +111,11 @@ row_options = together(  # what one unit counts, and what makes keys of rows
     "--unit-is-row",
     is_flag=True,
     help="Instead of --unit: every row is a different unit. This is your claim, and nothing checks it.",
+)
+@click.option(
+    "--unit-name",
+    metavar="WORD",
+    help="What the report and the record call one unit, such as plane where --unit is tailnum.",
 )
 @row_options
 @click.option("--threshold", is_flag=True, help="Show keys that no --domain lists if their noisy count is high enough.")
@@ -206,8 +213,8 @@ class Asked(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """Whom the promise protects."""
-        return self.bounds.unit
+        """What a reader calls whom the promise protects."""
+        return str(self.given.get("unit_name", self.bounds.unit))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -250,7 +257,8 @@ class Asked(NamedTuple):
     def about(self) -> dict[str, Any]:
         """What travels with OUT."""
         given = self.given
-        table: dict[str, Any] = {"by": list(self.names), "unit": self.unit, **self.caps}
+        table: dict[str, Any] = {"by": list(self.names), "unit": self.bounds.unit, **self.caps}
+        table |= {"unit_name": self.unit} if "unit_name" in given else {}
         table |= {} if "unit" in given else {"unit_is": ROW_IS}
         table |= self.rules | ({"bins": self.bins} if self.bins else {})
         table["cells"] = "those that a threshold shows" if self.cells is None else self.cells.size
@@ -274,7 +282,8 @@ class Asked(NamedTuple):
         return [*said, *self.measure.lines()]
 
     def explained(self) -> str:
-        said = meaning.promise_in_words(self.mechanism.guarantee, self.measure.holds, "an upper bound")
+        guarantee = called(self.mechanism.guarantee, self.unit)
+        said = meaning.promise_in_words(guarantee, self.measure.holds, "an upper bound")
         lines = [*map(terminal.printable, self.lines()), "nothing was read, and nothing was charged"]
         return "\n".join(lines) + "\n\n" + terminal.paragraph(terminal.printable(f"Meaning: {said}"))
 
@@ -348,8 +357,15 @@ def _ruled(given: Mapping[str, Any], by: Sequence[str], keys: Sequence[Key]) -> 
     unit = given.get("unit")
     of_units = f"--by must not name the column of --unit, {unit!r:.80}: its values are units, not public keys"
     yield unit in {*by, *(key.column for key in keys)}, of_units
+    yield from _wordy(given.get("unit_name", "unit"))
     others = {unit, *(key.name for key in keys if not isinstance(key.made, Bins))} - {None}
     yield from measure_of(given).ruled(given, by, others)
+
+
+def _wordy(word: str) -> Iterable[tuple[bool, str]]:
+    """What the name of a unit may be."""
+    rule = f"--unit-name must be a word or a few, such as plane, of at most {LONGEST} letters, got {word!r:.80}"
+    yield not word.strip() or not word.isprintable() or len(word) > LONGEST, rule
 
 
 def listed_of(given: Mapping[str, Any], keys: Sequence[Key]) -> Listed:
@@ -535,7 +551,7 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
     notes += asked.measure.notes()
     return Facts(
         request.target.name, noisy.num_rows, asked.measure.noisy(first, noisy, about),
-        mechanism.guarantee, about,
+        called(mechanism.guarantee, unit), about,
         labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in (*asked.names, *asked.measure.PUBLIC)],
         rows_are=asked.measure.rows_are(keyed=bool(asked.by)),
         title=request.report_title or "", balance=release.payer.balance([mechanism]), notes=notes,

@@ -12,11 +12,13 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import dpfast
+from dpfast.app.report.markup import LONGEST
 from dpfast.counts.records.bounded_histogram import CAPS
 from dpfast.errors import DpfastError, FileError
 from dpfast.noise.mechanisms import laws
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import amount, amounts, approximate, cost, plain, plus_minus
+from dpfast.privacy.guarantee import called
 from dpfast.privacy.parameters import exact_real
 
 NUMBER = re.compile(r"-?[0-9]{1,1200}(/[0-9]{1,1200})?")
@@ -118,6 +120,8 @@ class Said(NamedTuple):
         if "clamp" in found.table:
             low, high = (_number(str(exact_real("clamp", _text(end)))) for end in found.table["clamp"])
             found = found._replace(clamp=(low, high))
+        if "unit_name" in found.table:
+            found = found._replace(guarantee=called(guarantee, _text(found.table["unit_name"])[:LONGEST]))
         return found._replace(reach=_reach(found))
 
     @property
@@ -172,7 +176,7 @@ class Said(NamedTuple):
             yield "rows", "one, the total"
         elif "cells" in table:
             yield "rows", f"all {_shown(table['cells'])} combinations of the keys, listed beforehand"
-        yield from _others(table, {"by", "unit", "unit_is", "cells", *CAPS})
+        yield from _others(table, {"by", "unit", "unit_name", "unit_is", "cells", *CAPS})
 
     def meaning(self) -> str:
         def delta_of(epsilon: Fraction) -> float:

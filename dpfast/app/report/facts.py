@@ -11,8 +11,8 @@ from typing import TypeAlias
 from dpfast.privacy.guarantee import Guarantee
 
 Cell: TypeAlias = int | float
-DRAWN = 60  # rows of a picture, at most
-ROWS = 200  # rows of the page's table, at most
+DRAWN = 60  # rows of a picture of rows, at most
+ROWS = 500  # rows of the page's table, and keys of a line, at most
 LABELS = 4  # columns without noise in it
 
 

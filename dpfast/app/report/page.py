@@ -13,6 +13,8 @@ from typing import TypeAlias
 from dpfast.app.report import pictures
 from dpfast.app.report.facts import DRAWN, LABELS, ROWS, Balance, Facts, Noisy
 from dpfast.app.report.markup import MINUS, attribute, bullets, ends, number, pairs, plain, table, text
+from dpfast.app.report.ordered import places
+from dpfast.app.report.scale import Scale
 from dpfast.app.report.style import CSS, POLICY
 from dpfast.privacy import formatting, meaning
 from dpfast.privacy.belief import posterior
@@ -23,7 +25,8 @@ Labels: TypeAlias = Sequence[tuple[str, Sequence[object]]]
 COLUMNS = 5  # columns with noise that the page shows; each has a picture
 NAMED = 12  # columns that a sentence names
 PERCENT = "\N{NO-BREAK SPACE}%"
-TALL = 25  # rows from which the table scrolls by itself
+TALL = 30  # rows that stand open
+SLACK = 10  # rows more that are not worth a way to them
 SELECTED = (
     "A row is shown only where its noisy number is high. So numbers near the threshold are too high on average, and the "
     "true value is below the reach of the noise more often than the percentage says."
@@ -183,9 +186,11 @@ def _numbers(facts: Facts) -> Iterator[str]:
         yield f"<p>The page shows the first {COLUMNS} of {len(facts.noisy):,} columns with noise. {_whole(facts)}</p>"
     if not shown:
         yield "<p>The table has no rows.</p>"
-    drawn = min(shown, max(12, DRAWN // len(noisy)))
-    for at, each in enumerate(noisy if shown else ()):
-        yield from _picture(facts, each, names[:drawn], f"picture-{at}")
+    keys = labels[0][1] if labels else facts.index[:shown]
+    at = places(keys) if len(keys) == shown else None
+    drawn = shown if at else min(shown, max(12, DRAWN // len(noisy)))
+    for place, each in enumerate(noisy if shown else ()):
+        yield from _picture(facts, each, names[:drawn], at, f"picture-{place}")
     if shown:
         yield _table(facts, noisy, labels, names, shown)
 
@@ -206,19 +211,30 @@ def _whole(facts: Facts) -> str:
     return f"The whole table is in {text(facts.file)}."
 
 
-def _picture(facts: Facts, each: Noisy, names: list[str], name: str) -> Iterator[str]:
+def _picture(facts: Facts, each: Noisy, names: list[str], at: list[float] | None, label: str) -> Iterator[str]:
+    """at: where the keys stand, if they are a series."""
     n, digits = len(names), _digits(each)
+    scale = Scale.of(each.cells[:n], each.low[:n], each.high[:n])
     holds = "the clamped true value" if each.parameters.get("clamp") else each.holds
+    mark, reach = ("the line joins the noisy numbers", "the band") if at else ("a dot is the noisy number", "a line")
     if _selected(each):
-        what = f"a line reaches as far as {_confidence(each)} of the noise does. {SELECTED}"
+        what = f"{reach} reaches as far as {_confidence(each)} of the noise does. {SELECTED}"
     else:
         which = "All intervals at once hold" if each.jointly else "Each interval holds"
         within = ", if it lies within the bounds" if _bounded(each) else ""
-        what = f"a line its interval. {which} {plain(holds)} with probability {_confidence(each)}{within}."
-    first = "" if n == facts.rows else f" The first {n:,} of {facts.rows:,} rows are drawn."
-    caption = f"{text(each.name)}: a dot is the noisy number, {what}{first}"
-    drawn = pictures.intervals(names, each.cells[:n], each.low[:n], each.high[:n], digits, name)
-    yield f'<figure>\n<figcaption id="{name}">{caption}</figcaption>\n{drawn}\n</figure>'
+        what = f"{reach} {'their intervals' if at else 'its interval'}. {which} {plain(holds)} with probability {_confidence(each)}{within}."
+    more = "" if n == facts.rows else f" The first {n:,} of {facts.rows:,} rows are drawn."
+    more += " Where a key is missing the line has a gap." if at and max(at) > n - 1 else ""
+    if scale.beyond:
+        several = len(scale.beyond) > 1
+        more += f" The scale fits the others: {len(scale.beyond):,} number{'s lie' if several else ' lies'} beyond it, written beside an arrow."
+    caption = f"{text(each.name)}: {mark}, {what}{more}"
+    made = (
+        pictures.series(names, at, each, scale, digits, label)
+        if at
+        else pictures.intervals(names, each, scale, digits, label)
+    )
+    yield f'<figure>\n<figcaption id="{label}">{caption}</figcaption>\n{made}\n</figure>'
 
 
 def _selected(each: Noisy) -> bool:
@@ -246,18 +262,18 @@ def _table(facts: Facts, noisy: Sequence[Noisy], labels: Labels, names: list[str
             digits = _digits(each)
             row += [number(each.cells[at], digits), ends(each.low[at], each.high[at], digits)]
         rows.append(row)
+    figures = max(1, len(kept))
     part = "" if shown == facts.rows else f"The first {shown:,} of {facts.rows:,} rows. {_whole(facts)} "
     fine = "The file has more digits." if any(_digits(each) for each in noisy) else ""
-    made = table(
-        "noisy",
-        f"Noisy numbers, and how far the noise may reach: {shown:,} row{'s' * (shown != 1)}.",
-        head,
-        rows,
-        figures=max(1, len(kept)),
-        wide=True,
-    )
-    long = made.replace('class="scroll"', 'class="scroll long"', 1) if shown > TALL else made
-    return f'{long}\n<p class="note">{part}{fine}</p>' if part or fine else long
+    open_ = shown if shown <= TALL + SLACK else TALL
+    of = f"{open_:,} of {facts.rows:,} rows" if open_ < facts.rows else f"{shown:,} row{'s' * (shown != 1)}"
+    caption = f"Noisy numbers, and how far the noise may reach: {of}."
+    made = table("noisy", caption, head, rows[:open_], figures=figures, wide=True)
+    if open_ < shown:
+        rest = f"Rows {open_ + 1:,} to {shown:,} of {facts.rows:,}"
+        others = table("noisy-rest", f"{rest}.", head, rows[open_:], figures=figures, wide=True)
+        made += f"\n<details><summary>{rest}</summary>\n{others}\n</details>"
+    return f'{made}\n<p class="note">{part}{fine}</p>' if part or fine else made
 
 
 def _cell(value: object) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as SVG in the page, in the page's own colours: dots with intervals, belief, a meter.
+"""Pictures as SVG in the page, in its own colours: dots with intervals, lines, belief, a meter.
 
 A picture by matplotlib has fixed colours, reads "$" in a name as mathematics and does not narrow
 with the page. These take their colours from the style sheet and their width from the page.
@@ -11,60 +11,124 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpfast.app.report.facts import Cell
+from dpfast.app.report.facts import DRAWN, Noisy
 from dpfast.app.report.markup import MINUS, attribute, ends, number, text
+from dpfast.app.report.scale import Scale
 
 INSET = 4.0  # per cent of the width, on both sides of a scale
-TICKS = 5  # about so many
-HUGE = 4e307  # the end of a scale, whose length is a double, too
+KEYS = 5  # of an axis, that are written
 SIDE, LEFT, TOP = 300.0, 44.0, 8.0  # the square of beliefs, and what stands left and above of it
 POINTS = 60  # on each side of a curve's bend
 PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 
 
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers within an interval, some TICKS of them."""
-    raw = (high - low) / TICKS
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    found = {step * k for k in range(first, last + 1)}  # fewer, where doubles do not tell them apart
-    return sorted(mark for mark in found if low - step / 1e6 <= mark <= high + step / 1e6)
+def intervals(names: Sequence[str], noisy: Noisy, scale: Scale, digits: int, label: str) -> str:
+    """A row for each cell: its name, and a dot on a line from its low end to its high one.
 
-
-def intervals(
-    names: Sequence[str], cells: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell], digits: int, label: str
-) -> str:
-    """A row for each cell: its name, and a dot on a line from `low` to `high`, on one scale.
-
-    label: the id of what describes the picture.
+    A cell beyond the scale is a number with an arrow. label: the id of what describes the picture.
     """
-    least, most = max(float(min(low)), -HUGE), min(float(max(high)), HUGE)
-    if 0 < least < most - least:
-        least = 0.0
-    if least == most:
-        least, most = least - 1, most + 1
-    span = most - least
+    n = len(names)
 
     def at(value: float) -> str:
-        share = min(1.0, max(0.0, (float(value) - least) / span))
-        return f"{INSET + (100 - 2 * INSET) * share:.2f}%"
+        return f"{INSET + (100 - 2 * INSET) * scale.share(value):.2f}%"
 
-    marks = ticks(least, most)
     grid = "".join(
         f'<line class="{"grid" if mark else "zero"}" x1="{at(mark)}" x2="{at(mark)}" y1="0" y2="100%"/>'
-        for mark in marks
+        for mark in scale.marks
     )
     rows = []
-    for name, cell, a, b in zip(names, cells, low, high, strict=True):
+    for place, (name, cell, a, b) in enumerate(zip(names, noisy.cells[:n], noisy.low[:n], noisy.high[:n], strict=True)):
         said = f"<title>{attribute(name)}: {number(cell, digits)}, {ends(a, b, digits)}</title>"
-        line = f'<line class="reach" x1="{at(a)}" x2="{at(b)}" y1="50%" y2="50%"/>'
-        dot = f'<circle class="dot" cx="{at(cell)}" cy="50%" r="3.75"/>'
-        rows.append(f'<div class="row"><span>{text(name)}</span><svg>{said}{grid}{line}{dot}</svg></div>')
-    places = max(0, -math.floor(math.log10(marks[1] - marks[0]) + 1e-9)) if len(marks) > 1 else digits
-    axis = "".join(f'<text x="{at(mark)}" y="1em" text-anchor="middle">{_tick(mark, places)}</text>' for mark in marks)
+        if place in scale.beyond:
+            up = cell > scale.least
+            arrow = f"{number(cell, digits)} →" if up else f"← {number(cell, digits)}"
+            side = 'x="100%" text-anchor="end"' if up else 'x="0"'
+            drawn = f'<text class="far" {side} y="50%" dy=".35em">{arrow}</text>'
+        else:
+            line = f'<line class="reach" x1="{at(a)}" x2="{at(b)}" y1="50%" y2="50%"/>'
+            drawn = f'{line}<circle class="dot" cx="{at(cell)}" cy="50%" r="3.75"/>'
+        rows.append(f'<div class="row"><span>{text(name)}</span><svg>{said}{grid}{drawn}</svg></div>')
+    places = _places(scale, digits)
+    axis = "".join(
+        f'<text x="{at(mark)}" y="1em" text-anchor="middle">{_tick(mark, places)}</text>' for mark in scale.marks
+    )
     rows.append(f'<div class="row"><span></span><svg>{axis}</svg></div>')
     return f'<div role="img" aria-labelledby="{label}">\n' + "\n".join(rows) + "\n</div>"
+
+
+def series(names: Sequence[str], at: Sequence[float], noisy: Noisy, scale: Scale, digits: int, label: str) -> str:
+    """A line through the noisy numbers in the order of their keys, within the band of intervals.
+
+    at: where each key stands, neighbours at a distance of 1; between others the line has a gap.
+    """
+    order = sorted(range(len(names)), key=lambda place: at[place])
+    end = max(at)
+    runs: list[list[int]] = []
+    for before, place in zip([None, *order], order, strict=False):
+        if before is None or at[place] - at[before] >= 1.5:
+            runs.append([])
+        runs[-1].append(place)
+
+    def across(place: int) -> float:
+        return INSET + (100 - 2 * INSET) * at[place] / end
+
+    def up(value: float) -> float:
+        return INSET + (100 - 2 * INSET) * (1 - scale.share(value))
+
+    lines = [
+        f'<line class="{"grid" if mark else "zero"}" x1="0" x2="100" y1="{up(mark):.2f}" y2="{up(mark):.2f}"/>'
+        for mark in scale.marks
+    ]
+    for run in runs:
+        below, line, above = (
+            [f"{across(place):.2f},{up(values[place]):.2f}" for place in run]
+            for values in (noisy.low, noisy.cells, noisy.high)
+        )
+        if len(run) > 1:
+            lines.insert(0, f'<polygon class="band" points="{" ".join([*above, *reversed(below)])}"/>')
+            lines.append(f'<polyline class="curve" points="{" ".join(line)}"/>')
+        else:
+            lines.append(f'<polyline class="reach" points="{below[0]} {above[0]}"/>')
+    alone = {run[0] for run in runs if len(run) == 1}
+    over = []
+    for place in order:
+        cell, x = noisy.cells[place], across(place)
+        if place in scale.beyond:
+            high = cell > scale.least
+            arrow = f"{number(cell, digits)} {'↑' if high else '↓'}"
+            over.append(
+                f'<text class="far" x="{x:.2f}%" y="{"0" if high else "100%"}" dy="{"0" if high else ".8em"}" {_anchor(x)}>{arrow}</text>'
+            )
+        elif len(order) <= DRAWN or place in alone:
+            said = f"<title>{attribute(names[place])}: {number(cell, digits)}, {ends(noisy.low[place], noisy.high[place], digits)}</title>"
+            over.append(f'<circle class="dot" cx="{x:.2f}%" cy="{up(cell):.2f}%" r="3">{said}</circle>')
+    places = _places(scale, digits)
+    side = "".join(
+        f'<text x="100%" y="{up(mark):.2f}%" dy=".35em" text-anchor="end">{_tick(mark, places)}</text>'
+        for mark in scale.marks
+    )
+    chosen = sorted({round(k * (len(order) - 1) / (KEYS - 1)) for k in range(KEYS)})
+    below_them = "".join(
+        f'<text class="{("key", "more")[k % 2]}" x="{across(order[rank]):.2f}%" y="1em" {_anchor(across(order[rank]))}>'
+        f"{attribute(names[order[rank]], 14)}</text>"
+        for k, rank in enumerate(chosen)
+    )
+    return (
+        f'<div class="series" role="img" aria-labelledby="{label}">\n<svg>{side}</svg>\n<div><svg viewBox="0 0 100 100" '
+        f'preserveAspectRatio="none">{"".join(lines)}</svg><svg>{"".join(over)}</svg></div>\n'
+        f'<svg class="keys">{below_them}</svg>\n</div>'
+    )
+
+
+def _anchor(across: float) -> str:
+    where = "start" if across < 20 else "end" if across > 80 else "middle"
+    return f'text-anchor="{where}"'
+
+
+def _places(scale: Scale, digits: int) -> int:
+    """Digits after the point of the marks."""
+    marks = scale.marks
+    return max(0, -math.floor(math.log10(marks[1] - marks[0]) + 1e-9)) if len(marks) > 1 else digits
 
 
 def _tick(mark: float, places: int) -> str:

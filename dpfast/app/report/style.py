@@ -53,8 +53,6 @@ td {{ overflow-wrap: anywhere; min-width: 8.5rem; }}
 .figure {{ text-align: right; white-space: nowrap; }}
 .scroll {{ overflow-x: auto; max-width: 100%; }}
 .scroll:focus-visible, summary:focus-visible {{ outline: 2px solid var(--mark); outline-offset: 2px; }}
-.long {{ max-height: 32rem; overflow-y: auto; }}
-.long thead th {{ position: sticky; top: 0; background: var(--ground); }}
 figure {{ margin: 1.25rem 0; }}
 figcaption {{ margin-bottom: .5rem; max-width: 46rem; }}
 svg {{ display: block; overflow: visible; }}
@@ -62,6 +60,13 @@ svg text {{ fill: var(--faint); font: .75rem system-ui, "Segoe UI", Roboto, Aria
 .row {{ display: grid; grid-template-columns: minmax(4rem, 14rem) 1fr; gap: 0 .75rem; align-items: center; }}
 .row span {{ font-size: .8125rem; line-height: 1.25rem; text-align: right; overflow: hidden; white-space: nowrap; text-overflow: ellipsis; }}
 .row svg {{ width: 100%; height: 1.25rem; }}
+.series {{ display: grid; grid-template-columns: 4.75rem 1fr; gap: .6rem .5rem; margin-top: 1.5rem; }}
+.series svg {{ width: 100%; height: 15rem; }}
+.series div {{ display: grid; }}
+.series div svg {{ grid-area: 1 / 1; }}
+.series .keys {{ grid-column: 2; height: 1.25rem; }}
+.series line, .series polyline {{ vector-effect: non-scaling-stroke; }}
+svg .far {{ fill: var(--mark); font-weight: 600; }}
 .grid {{ stroke: var(--line); stroke-width: 1; }}
 .zero {{ stroke: var(--faint); stroke-width: 1; }}
 .reach {{ stroke: var(--mark); stroke-width: 2; }}
@@ -87,14 +92,21 @@ footer {{ margin-top: 3rem; color: var(--faint); font-size: .875rem; }}
   .row span {{ text-align: left; margin-top: .25rem; line-height: 1.1rem; }}
   .row svg {{ height: 1rem; }}
   .row .dot {{ r: 3px; }}
+  .series .more {{ display: none; }}
   th, td {{ padding-right: .6rem; }}
   .scroll th, .scroll td {{ max-width: 10rem; }}
 }}
 @media print {{
-  body {{ max-width: none; padding: 0; font-size: 10pt; }}
-  .scroll, .long {{ overflow: visible; max-height: none; }}
-  .row, tr, .belief, dl div {{ break-inside: avoid; }}
-  h2, h3, caption {{ break-after: avoid; }}
+  body {{ max-width: none; padding: 0 .75rem; font-size: 10pt; }}
+  .scroll {{ overflow: visible; }}
+  th, td, .scroll th, .scroll td {{ font-size: 8pt; padding-right: .4rem; overflow-wrap: anywhere; white-space: normal; max-width: none; min-width: 0; }}
+  .scroll tbody th {{ min-width: 0; }}
+  pre {{ white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt; background: none; border: 1px solid var(--line); }}
+  details::details-content {{ content-visibility: visible; display: block; block-size: auto; }}
+  summary {{ display: none; }}
+  .row, tr, figure, .belief, dl div {{ break-inside: avoid; }}
+  tbody tr:nth-child(-n+3) {{ break-before: avoid; }}
+  h2, h3, caption, figcaption {{ break-after: avoid; }}
 }}
 """.strip()  # fmt: skip
 
