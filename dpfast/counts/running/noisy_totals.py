@@ -136,6 +136,11 @@ def running_totals(
         >>> noisy = dpfast.running_totals(totals, per_day)
         >>> noisy.values.shape, bool(abs(noisy.values[-1] - 365).max() < 10 * totals.stddev(365))
         ((365, 4), True)
+        >>> options = {"key": dpfast.Key.generate().derive("sign-ups"), "names": ["Lima", "Oslo"]}
+        >>> first = dpfast.running_totals(totals, [[3, 0], [5, 1]], **options)
+        >>> more = dpfast.running_totals(totals, [[3, 0], [5, 1], [4, 2]], **options, resume=True)
+        >>> bool((more.values[:2] == first.values).all())
+        True
     """
     if not isinstance(totals, RunningTotals):
         raise DTypeError(f"totals must be RunningTotals, not {type(totals).__name__}")
