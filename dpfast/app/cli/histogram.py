@@ -224,7 +224,7 @@ class Asked(NamedTuple):
 
         return {key.name: key.made.labels for key in self.by if isinstance(key.made, Bins)}
 
-    def public(self, style: TextFormat) -> dict[str, str]:
+    def sealed_terms(self, style: TextFormat) -> dict[str, str]:
         """The terms of the seal, by their options: all that decides what is counted."""
         given = self.given
         terms: dict[str, Any] = {f"--{name.replace('_', '-')}": cap for name, cap in self.caps.items()}
@@ -459,7 +459,7 @@ def _opened(request: Request, asked: Asked, payer: Payer) -> Release:
 
 def _paying(request: Request, asked: Asked) -> Payer:
     """Raises: what a charge would, before a row is read."""
-    payer = Payer(request, asked.public(request.style))
+    payer = Payer(request, asked.sealed_terms(request.style))
     if payer.ledger is not None:
         again = payer.ledger.expect(payer.key, asked.measure.charged, resume=request.resume)
         if request.found == "compare" and not again:
