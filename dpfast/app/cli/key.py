@@ -27,7 +27,7 @@ def key() -> None:
 @key.command()
 @click.argument("file", type=FILE)
 def create(file: Path) -> None:
-    """Make a key in FILE, where nothing is yet. Protect FILE like the data: it can remove the noise."""
+    """Make a key in a new FILE. Protect FILE like the data: it can remove the noise."""
     made = dpfast.KeyFile.create(file)
     said = f"{file}: a new key, id {made.id}. It is as private as the data: keep it with them"
     terminal.tell(terminal.printable(said), to="stdout")

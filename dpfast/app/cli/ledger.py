@@ -102,7 +102,7 @@ def create(file: Path, **terms: Any) -> None:
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
     """Print what was charged, and what is left, after the sums were checked.
 
-    Attempts that were refused for their values are listed, too. They cost nothing, and drew nothing.
+    Attempts that were refused for their values are listed, too. They cost nothing and drew nothing.
     """
     found = dpfast.Ledger(file)
     history, spent, left, total = found.history(), *map(found.cost, (found.spent, found.remaining, found.budget))
