@@ -450,8 +450,8 @@ def test_show_knows_totals_of_counts_from_python(tmp_path, capsys) -> None:
 def test_the_page_shows_lines_that_run(tmp_path) -> None:
     page = (ROOT / "docs" / "running.md").read_text("utf-8")
     [script] = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    dpfast.KeyFile.create(tmp_path / "sign-ups.key")
-    dpfast.Ledger(tmp_path / "sign-ups.db", rho=1, create=True)
+    dpfast.KeyFile.create(tmp_path / "visits.key")
+    dpfast.Ledger(tmp_path / "budget.db", rho=1, create=True)
     written(tmp_path / "monday.csv", DAYS[0])
     here = f'dpfast() {{ "{sys.executable}" -m dpfast "$@"; }}\n'
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HOME), os.environ.get("PYTHONPATH", "")])}
