@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from blake3 import blake3
 from bounding import Caps, Choice, release_key, sip, within
+from reference import E, H, integers
 from running import PlainTotals
-from seals import E, H, integers
 
 import dpfast
 from dpfast import Key, KeyFile, Ledger, Sensitivity

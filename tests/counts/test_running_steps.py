@@ -315,7 +315,7 @@ def test_what_all_steps_at_once_refuse_reserves_nothing() -> None:
         ({"names": None}, ParameterError, "names must be given under a key"),
         ({"names": NAMES[:2]}, ParameterError, "names must be one for each of 3 cells, got 2"),
         ({"names": ["a", "b", "a"]}, ParameterError, "'a' comes twice"),
-        ({"names": [0.5, 1, 2]}, DTypeError, "names must hold integers or strings"),
+        ({"names": [0.5, 1, 2]}, DTypeError, "names must contain integers or strings"),
         ({"key": Key.generate()}, DTypeError, "key must be a release key"),
         ({"key": None}, ParameterError, "names are for a release under a key, and there is no key"),
         ({"key": None, "names": None, "resume": True}, ParameterError, "resume is for a release under a key"),
@@ -399,9 +399,8 @@ def test_the_page_runs(tmp_path, monkeypatch) -> None:
     """docs/running.md, and its line on windows."""
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "running.md").read_text("utf-8")
-    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     found: dict[str, Any] = {}
-    exec(code, found)
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), found)
     first, second = found["first"], found["second"]
     assert "`second.last(1, first)`" in page
     assert (second.last(1, first).values == second.last(1, first.values.tolist()).values).all()

@@ -869,7 +869,7 @@ COMMAND = {
 }  # fmt: skip
 OF_STEPS = {
     **{name: row for name, row in COMMAND.items() if name not in {
-        "--unit-is-row", "--threshold", "--sum", "--mean", "--clamp", "--granularity", "--quantile", "--step", "--mechanism", "--sigma"}},
+        "--unit-is-row", "--unit-name", "--threshold", "--sum", "--mean", "--clamp", "--granularity", "--quantile", "--step", "--mechanism", "--sigma"}},
     "t": free(),  # another one is another step: tests/app/test_totals_cli.py
     "--epsilon": sealed({"--epsilon": "2e-5"}),
     "--delta": sealed({"--delta": "1e-8"}),
