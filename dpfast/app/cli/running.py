@@ -16,7 +16,6 @@ from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, plus_minus
 
-CAPS = "max_partitions", "max_per_partition", "max_contributions"
 MOST_SQUARED = 2**120  # what one unit moves, beyond which no noise hides it
 DIGITS = 10**6  # a half-width is rounded up to one part of so many
 
@@ -42,7 +41,7 @@ class Totals(Count):
                 "--max-partitions, --max-per-partition and --max-contributions must let one unit move a step by at most 2**60 rows"
             )
         made = dpfast.RunningTotals(given["steps"], sensitivity=change, **spent)
-        self.rows = made.bounded(**dict(zip(CAPS, caps, strict=True)))
+        self.rows = made.bounded(**dict(zip(self.bounds._fields, caps, strict=False)))
         return made
 
     @property

@@ -29,7 +29,7 @@ from dpfast.app.cli.options import (
     together,
 )
 from dpfast.app.cli.request import FORCE, QUIET, RESUME, THREADS, Payer, Request, paying_options
-from dpfast.app.cli.running import CAPS, half_width, often
+from dpfast.app.cli.running import half_width, often
 from dpfast.errors import LedgerError, ParameterError
 from dpfast.privacy.formatting import approximate, plus_minus
 
@@ -252,7 +252,7 @@ def _facts(ledger: dpfast.Ledger, entry: Any) -> dict[str, Any]:
     """What is public of totals. Raises: LedgerError, ParameterError (a damaged ledger)."""
     manifest = _manifest(entry)
     terms = manifest["terms"]
-    own = {name: each for name, each in terms.items() if not name.startswith("--") and name not in CAPS}
+    own = {name: each for name, each in terms.items() if not name.startswith(("--", "max_"))}
     made, taken = dpfast.RunningTotals.of_terms(own), ledger._taken(entry.label) or 0  # noqa: SLF001  its own door
     now = max(taken, 1)
     return {
@@ -268,7 +268,7 @@ def _facts(ledger: dpfast.Ledger, entry: Any) -> dict[str, Any]:
         "adjacency": made.adjacency,
         "per_unit_steps": made.per_unit_steps,
         "apart": made.apart,
-        "bounded": any(name in terms for name in CAPS),
+        "bounded": any(name.startswith("max_") for name in terms),
         "options": {name: each for name, each in terms.items() if name.startswith("--")},
         "charge": entry.number,
         "time": entry.time,
