@@ -557,7 +557,7 @@ def must_keep_steps_apart(place: Place) -> None:
 
 
 def must_choose_alike(place: Place) -> None:
-    """50 people have a row in each of 50 cells: another choice comes to equal counts once in 10^25."""
+    """50 people have a row in each of 50 cells: another choice is equal once in 10^25."""
     cells, people = np.divmod(np.arange(2500), 50)
     key = Key.generate().derive("choices")
     options = {"names": range(50), "key": key, "state": None}

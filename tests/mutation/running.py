@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant("names may be traded", STEPS, "[self._order])\n", ")\n", "test_running_steps.py -k a_process"),
     Mutant("two cells have one name", STEPS, "        if twice is not None:", "        if False:", "test_running_steps.py -k costs_nothing"),
     Mutant("a state ahead of the ledger", STEPS, "if found[0].t > last or (", "if False or (", "test_running_steps.py -k ahead_of"),
-    Mutant("counts that know of more are taken", STEPS, "        refuse_less(given, totals)\n", "", "test_running_steps.py -k know_their"),
+    Mutant("counts that know of more are taken", STEPS, "        refuse_less(counts, totals)\n", "", "test_running_steps.py -k know_their"),
     Mutant("a state without its code", STATE, "if not right or not hmac.compare_digest(", "if not right or hmac.compare_digest(b'', ",
            "test_running_steps.py test_running_rows.py -k 'its_own or damaged'"),
     Mutant("an older state takes the place of a newer one", STATE, "if there is not None and there >= kept.t:", "if False:",

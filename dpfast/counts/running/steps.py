@@ -221,15 +221,15 @@ class Cells:
     def nobody(self) -> Any:
         """The table of units before step 1, if there is one."""
 
-    def frozen(self, totals: Any, given: Any, kept: Any = None) -> Frozen:
+    def frozen(self, totals: Any, counts: Any, kept: Any = None) -> Frozen:
         """What is frozen of a step: counts, clamped, in the order of the sorted names.
 
-        given: what the caller gives of the step, here its counts. kept: of the step before.
+        counts: what the caller gives of the step. kept: of the step before.
         Raises: DTypeError, ParameterError.
         """
         del kept
-        refuse_less(given, totals)
-        return Frozen(totals.clamped(given, self.number)[self._order])
+        refuse_less(counts, totals)
+        return Frozen(totals.clamped(counts, self.number)[self._order])
 
     def resumed(self, frozen: Frozen, kept: Kept) -> Frozen:
         """What was written ahead, if it may follow what is kept. Raises: FileError."""
