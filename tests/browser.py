@@ -161,5 +161,7 @@ def prints(pages: Iterable[Path]) -> list[Fault]:
         for page in pages:
             tab.show(page, PAPER, "dark", media="print")
             seen = [*tab.run(looking, LEAST), *tab.run(script)]
-            found += [Fault(page.name, PAPER, "dark", kind, said) for kind, said in seen if kind not in {"keys", "broken"}]
+            found += [
+                Fault(page.name, PAPER, "dark", kind, said) for kind, said in seen if kind not in {"keys", "broken"}
+            ]
     return found

@@ -71,9 +71,7 @@ def release(folder: Path, *options: str, end: str = ".csv", out: str = "", repor
     return main(["privatize", source, target, *column, *LAW, *wanted, "--quiet", *options])
 
 
-def noisy(
-    cells: Sequence[float], name: str = "visits", low: Any = None, high: Any = None, **about: object
-) -> Noisy:
+def noisy(cells: Sequence[float], name: str = "visits", low: Any = None, high: Any = None, **about: object) -> Noisy:
     return Noisy(
         name, "counts", cells, low or [c - 3 for c in cells], high or [c + 3 for c in cells], stddev=1.4,
         parameters={"mechanism": "discrete_laplace", "epsilon": "1", "dpfast": "0", **about},

@@ -229,7 +229,11 @@ def _picture(facts: Facts, each: Noisy, names: list[str], at: list[float] | None
         several = len(scale.beyond) > 1
         more += f" The scale fits the others: {len(scale.beyond):,} number{'s lie' if several else ' lies'} beyond it, written beside an arrow."
     caption = f"{text(each.name)}: {mark}, {what}{more}"
-    made = pictures.series(names, at, each, scale, digits, label) if at else pictures.intervals(names, each, scale, digits, label)
+    made = (
+        pictures.series(names, at, each, scale, digits, label)
+        if at
+        else pictures.intervals(names, each, scale, digits, label)
+    )
     yield f'<figure>\n<figcaption id="{label}">{caption}</figcaption>\n{made}\n</figure>'
 
 

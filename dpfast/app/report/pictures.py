@@ -96,7 +96,9 @@ def series(names: Sequence[str], at: Sequence[float], noisy: Noisy, scale: Scale
         if place in scale.beyond:
             high = cell > scale.least
             arrow = f"{number(cell, digits)} {'↑' if high else '↓'}"
-            over.append(f'<text class="far" x="{x:.2f}%" y="{"0" if high else "100%"}" dy="{"0" if high else ".8em"}" {_anchor(x)}>{arrow}</text>')
+            over.append(
+                f'<text class="far" x="{x:.2f}%" y="{"0" if high else "100%"}" dy="{"0" if high else ".8em"}" {_anchor(x)}>{arrow}</text>'
+            )
         elif len(order) <= DRAWN or place in alone:
             said = f"<title>{attribute(names[place])}: {number(cell, digits)}, {ends(noisy.low[place], noisy.high[place], digits)}</title>"
             over.append(f'<circle class="dot" cx="{x:.2f}%" cy="{up(cell):.2f}%" r="3">{said}</circle>')
