@@ -33,7 +33,7 @@ from dpfast.app.cli.options import MECHANISMS
 from dpfast.app.report import pictures, scale, style
 from dpfast.app.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
 from dpfast.app.report.markup import MINUS, ends, number, text
-from dpfast.app.report.page import SLACK, TALL, page
+from dpfast.app.report.page import TALL, page
 from dpfast.app.tables import files
 from dpfast.app.tables.first_rows import FirstRows
 from dpfast.errors import FileError
