@@ -3,7 +3,7 @@
 () => {
   const found = [];
   const shown = (element) => element.getClientRects().length > 0 && getComputedStyle(element).visibility === "visible";
-  const name = (element) => `<${element.tagName.toLowerCase()}> ${(element.textContent || "").trim().replace(/\s+/g, " ").slice(0, 40)}`;
+  const name = (element) => `<${element.tagName.toLowerCase()}.${element.getAttribute("class") || ""}> ${(element.textContent || "").trim().replace(/\s+/g, " ").slice(0, 40)}`;
   const light = (text) => {
     const [r, g, b, a = 1] = (text.match(/[\d.]+/g) || []).map(Number);
     return a < 0.5 ? 1 : (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;

@@ -133,6 +133,33 @@ def test_every_page_fits_a_telephone_a_tablet_and_a_desk(site, width) -> None:
     assert list(browser.looks(shown, widths=(width,))) == []
 
 
+SPOILT_ON_PAPER = (  # a rule of the site's style, what stands in its place, a page, what a printer then does
+    (".sidebar-drawer, .toc-drawer,", ".toc-drawer,", "performance.html", "cut"),
+    (".content td, .content th, .content td.text-right { overflow-wrap: anywhere; white-space: normal; }",
+     ".content td { white-space: nowrap; }", "choosing.html", "scroll"),
+    ("@media print {", "@media print { .content pre { background: #222 !important; }", "tutorial.html", "dark"),
+)  # fmt: skip
+
+
+def test_pages_print_whole(site, tmp_path) -> None:
+    """Without what is for screens, on white paper though the reader likes the dark, and nothing cut."""
+    if browser.chromium() is None:
+        pytest.skip("chromium is not installed")
+    names = "index", "performance", "meaning", "tutorial", "choosing", "gallery/so_far", "reference/counts"
+    assert browser.prints([site / f"{name}.html" for name in names]) == []
+    style = (site / "_static" / "site.css").read_text("utf-8")
+    spoilt = []
+    for at, (rule, instead, page, _) in enumerate(SPOILT_ON_PAPER):
+        assert rule in style
+        folder = tmp_path / str(at)
+        shutil.copytree(site / "_static", folder / "_static")
+        (folder / "_static" / "site.css").write_text(style.replace(rule, instead), "utf-8")
+        shutil.copy(site / page, folder / page)
+        spoilt.append(folder / page)
+    found = {(each.page, each.kind) for each in browser.prints(spoilt)}
+    assert {(page, kind) for _, _, page, kind in SPOILT_ON_PAPER} <= found
+
+
 def published() -> Iterator[Path]:
     """The sources of the pages of the site."""
     tree = ast.parse((ROOT / "docs" / "conf.py").read_text("utf-8"))
