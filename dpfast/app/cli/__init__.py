@@ -65,6 +65,7 @@ COMMANDS: dict[click.Command, str] = {
 }
 
 
+ASSIGNED = r"""(?<!\w)'[^']*'(?!\w)|"[^"]*"|(?<![\w.(])(\w+)=(?=[^=])"""  # or a caller's text, between quotes
 STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
@@ -196,9 +197,7 @@ def _in_flags(message: str) -> str:
     rest = re.sub(r"(?<=is reserved with another )\w+(?=,)", flagged, rest)  # as totals say it
     rest = re.sub(r"Sensitivity\.changes\(l0=1, linf=([^,)]*)\)?", r"\1", rest)  # which a bare --sensitivity is
     if "<" not in rest:  # what a mechanism or a guarantee says of itself stays as it is
-        rest = re.sub(
-            r"(?<![\w.(])(\w+)=(?=[^=])", lambda word: f"{flags[word[1]]} " if word[1] in flags else word[0], rest
-        )
+        rest = re.sub(ASSIGNED, lambda word: f"{flags[word[1]]} " if word[1] in flags else word[0], rest)
     return re.sub(r"\w+", flagged, message[:end]) + rest
 
 
