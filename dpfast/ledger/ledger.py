@@ -68,7 +68,7 @@ Law = TypeVar("Law", bound=Releasing)
 class Ledger:
     """A privacy budget in a file: every release is charged before its noise is drawn, or refused.
 
-    path: the file. It is opened, not made: a misspelt path is an error and no new budget.
+    path: the file. It is opened, not made: a misspelt path is an error and never a new budget.
     create: make the ledger, at a path where no file is yet.
     epsilon and delta, or rho: the total that may ever be spent, a float by its shortest decimal.
         delta beside rho is the total of the releases' own deltas, those of `thresholded` and of

@@ -120,7 +120,7 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
     """The mechanism of the least noise of which so many releases together are (epsilon, delta)-DP.
 
     It is the inverse of `compose`: by the sum of the epsilons, or with a delta by that of rho, if
-    less noise does then. A ledger of the same total pays for all of them, one by one: one that is
+    that needs less noise. A ledger of the same total pays for all of them, one by one: one that is
     kept in epsilon, or `Ledger(path, epsilon, delta=delta, by="zcdp")`. Real Gaussian noise adds up
     in mu^2, and by="gdp" pays for it.
     make: a function that returns the mechanism for a spend, of less noise for more. The spend may

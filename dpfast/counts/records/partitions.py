@@ -207,7 +207,7 @@ def thresholded(
     This is partition selection, for keys that nobody knew beforehand.
 
     keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times; in
-        a list or an array of objects tuples of them, too. A key that is missing (None, NaN, NaT) is
+        a list or an array of objects also tuples of them. A key that is missing (None, NaN, NaT) is
         dropped before the noise. So is a key of another kind among Python objects: a refusal would
         reveal it. Objects are sorted within each kind, and 1, 1.0 and True are three keys. The keys
         *shown* decide the dtype of the result, because a width, a unit or `object` would reveal a

@@ -131,7 +131,7 @@ def quantiles(
         more of them cost nothing.
     lower, upper: public ends, to which values are clamped. A float is taken by its shortest
         decimal, as step is.
-    step: how wide the cells are: 1 by default for integers, and to be given for real values. It
+    step: how wide the cells are: 1 by default for integers, and required for real values. It
         divides upper - lower, into at most 2^20 cells, whose lower edges are lower, lower + step
         and so on up to upper. The last one holds what is clamped from above.
     by, domain: keys of the rows, a column or several, and the public keys that there can be, both

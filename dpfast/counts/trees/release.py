@@ -56,8 +56,8 @@ def tree(
     For ranges, CDFs and quantiles of ordered leaves, and for areas within areas.
 
     counts: of the leaves, integers in one dimension, at least one. Leaves are public: list all. A
-        million and more without levels= may be values and no counts, and give a
-        WeakGuaranteeWarning, but for counts of bounded_histogram.
+        million and more without levels= may be values rather than counts, and give a
+        WeakGuaranteeWarning, except for counts of bounded_histogram.
     branching: how many children a node has, at least 2; by default 8, which serves both kinds of
         noise. Random ranges are best at 8 to 16 under Laplace noise, at 2 to 8 under Gaussian noise
         (docs/trees.md).

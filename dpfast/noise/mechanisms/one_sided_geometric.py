@@ -20,7 +20,7 @@ from dpfast.privacy.parameters import unseeded
 class OneSidedGeometric(GeometricNoise):
     """The law P(X = k) = (1-q) q^k, k >= 0, q = exp(-epsilon/sensitivity), exactly.
 
-    It is noise for select-and-report, and no mechanism, so there is no release. Noise that is never
+    It is noise for select-and-report, not a mechanism, so there is no release. Noise that is never
     negative lets y = x come out for x and never for x + 1, which no epsilon allows. A selection
     that adds it to scores and publishes the winner alone can be private.
 

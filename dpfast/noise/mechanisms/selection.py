@@ -169,7 +169,7 @@ class Exponential(Selection):
     sensitivity: of the same kinds, a float exactly: how much one unit of privacy changes a single
         score, at most, however many scores change. Or a Sensitivity, whose linf counts.
     monotonic: whether all scores move the same way when one unit is added, as counts do. Under
-        add-remove the factor 2 then goes. By default what a Sensitivity says: True for
+        add-remove the factor 2 then disappears. By default what a Sensitivity says: True for
         Sensitivity(l0, linf) of contributions >= 0 under add-remove (its `one_way`), else False.
         Refused for a signed one and under substitution.
     adjacency, unit: as for DiscreteLaplace.

@@ -66,7 +66,7 @@ class ChaCha20(BitGenerator):
 
     @property
     def state(self) -> NoReturn:
-        """Refused: who knows the state knows all draws to come.
+        """Refused: whoever knows the state knows all draws to come.
 
         >>> dpfast.ChaCha20().state
         Traceback (most recent call last):

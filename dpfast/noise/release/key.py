@@ -112,7 +112,7 @@ class Key(_Master):
 
 
 class KeyFile(_Master):
-    """A master secret in a file: 32 random bytes that its owner alone may read.
+    """A master secret in a file: 32 random bytes that only its owner may read.
 
     `KeyFile.create`, or `dpfast key create`, makes the file; opening never does. A sealed key that
     is made from it is pickled as the path, the key's id and the root, so that the secret does not

@@ -445,7 +445,7 @@ class Seal:
         return self._reserved()
 
     def _reserved(self) -> Sealed:
-        """The key that draws, for who has reserved."""
+        """The key that draws, for whoever has reserved."""
         if not self.secure:
             warn_insecure("a release")
         digests = {at: digest for at, (_, digest) in self._digests.items()}
