@@ -137,13 +137,13 @@ LIVES = """
         options = {"key": key, "names": NAMES, "state": place / "state"}
         try:
             running = ledger.running(TOTALS, **options, replay=DAYS[: begin - 1], resume=True)
-        except dpfast.ParameterError as error:
+        except dpfast.errors.ParameterError as error:
             assert "nothing is reserved" in str(error), error
             running = ledger.running(TOTALS, **options)
         for t in range(begin, len(DAYS) + 1):
             try:
                 found = running.step(t, resume=True)
-            except dpfast.ParameterError as error:
+            except dpfast.errors.ParameterError as error:
                 assert "written ahead" in str(error), error
                 found = running.step(t, DAYS[t - 1])
             say(bytes([t]) + found.values.tobytes())

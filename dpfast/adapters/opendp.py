@@ -42,8 +42,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpfast import DTypeError, ParameterError, noise_source
+from dpfast import noise_source
 from dpfast.adapters import library, rounded_up
+from dpfast.errors import DTypeError, ParameterError
 
 dp: Any = library("opendp.prelude", "opendp", "0.16", package="opendp")
 

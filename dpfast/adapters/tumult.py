@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, ParameterError, noise_source
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, noise_source
 from dpfast.adapters import Installer, library
+from dpfast.errors import DTypeError, ParameterError
 
 library("tmlt.core", "tumult", "0.20")
 _MEASUREMENTS = "tmlt.core.measurements"

@@ -24,11 +24,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpfast import DTypeError
 from dpfast.adapters import library
 from dpfast.engines import jobs
 from dpfast.engines.jobs.keys import mixed
 from dpfast.engines.jobs.tasks import quiet
+from dpfast.errors import DTypeError
 
 pl = library("polars", "polars", ">=1.36")
 

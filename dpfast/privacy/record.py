@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable
 from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from fractions import Fraction
@@ -47,7 +48,14 @@ def _compared(kind: type[Record]) -> tuple[str, ...]:
     return tuple(each.name for each in kind._fields() if each.compare)
 
 
-class Record:
+class Kind(ABCMeta):
+    """The class of records. To a caller, dir() leaves out the constants that rooms share."""
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if not name.isupper()]
+
+
+class Record(metaclass=Kind):
     """A frozen dataclass whose constructor checks. Its fields alone decide ==, hash and pickle."""
 
     NUMBERS: ClassVar[tuple[str, ...]]  # the fields on which streams, and so draws, depend
@@ -96,6 +104,9 @@ class Record:
 
     def _written(self, where: str) -> list[tuple[str, Any, Callable[[Any], Any] | None]]:
         return [(each.name, vars(self)[each.name], each.metadata.get(where)) for each in self._fields()]
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.isupper()]
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: vars(self)[each.name] for each in self._fields()}  # no plan, no table

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import EACH_ROW, ParameterError, Sensitivity, bounded_histogram
+from dpfast import EACH_ROW, Sensitivity, bounded_histogram
+from dpfast.errors import ParameterError
 
 DOMAIN = ["a", "b"]
 CELLS = ["a", "b", "c"]  # a key, and one outside the domain
@@ -83,7 +84,7 @@ def test_no_other_cap_and_no_person(options, match) -> None:
 def test_a_misspelt_column_is_not_each_row() -> None:
     """`frame.get("ID")` of no such column is None."""
     for nothing in (None, "row", "each row"):
-        with pytest.raises(dpfast.DTypeError, match="unit_ids must be a column"):
+        with pytest.raises(dpfast.errors.DTypeError, match="unit_ids must be a column"):
             bounded_histogram(["a"], nothing, domain=DOMAIN, max_partitions=1, max_per_partition=1)
 
 

@@ -201,7 +201,7 @@ def stepped(
     totals = PlainTotals(epsilon=1) if totals is None else totals
     running = world.ledger.running(totals, **options, resume=bool(world.ledger.history()))
     for t, day in enumerate(days, 1):
-        with suppress(dpfast.ParameterError):  # the first one is released, and the state has gone on
+        with suppress(dpfast.errors.ParameterError):  # the first one is released, and the state has gone on
             noisy = running.step(t, day)
     return dict(zip(names, _plus(noisy.values, np.sum(days, axis=0)), strict=True))
 

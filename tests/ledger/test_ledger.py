@@ -14,22 +14,8 @@ import pytest
 from ledgers import CELLS, TENTH, ZEROS, release_key
 
 import dpfast
-from dpfast import (
-    BudgetExhausted,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DTypeError,
-    Gaussian,
-    Guarantee,
-    Key,
-    KeyReuseError,
-    Laplace,
-    Ledger,
-    LedgerError,
-    NoGuaranteeError,
-    ParameterError,
-    _native,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Key, Laplace, Ledger, _native
+from dpfast.errors import BudgetExhausted, DTypeError, KeyReuseError, LedgerError, NoGuaranteeError, ParameterError
 from dpfast.ledger import store
 from dpfast.noise.mechanisms import mechanism as steps
 
@@ -112,7 +98,9 @@ def test_the_largest_budget_is_one(tmp_path, most) -> None:
     """At both limits a ledger is made; just beyond, it is refused, and there is no file."""
     assert dpfast.Ledger(tmp_path / "most.db", most, create=True).remaining.epsilon == most
     for beyond in (Fraction(2**64) + Fraction(1, 2**900), Fraction(2**1100 + 1, 2**1100 - 1)):
-        with pytest.raises(dpfast.ParameterError, match=r"epsilon must be at most 2\*\*64 and of at most 1100 bits"):
+        with pytest.raises(
+            dpfast.errors.ParameterError, match=r"epsilon must be at most 2\*\*64 and of at most 1100 bits"
+        ):
             dpfast.Ledger(tmp_path / "beyond.db", beyond, create=True)
     assert not (tmp_path / "beyond.db").exists()
 
@@ -207,7 +195,7 @@ def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, erro
 def test_what_is_refused_for_its_values_is_on_record(ledger, options, capsys) -> None:
     """It costs nothing, and tells that somebody asked."""
     for values in ([0.5, np.nan], [0.5, np.inf]):
-        with pytest.raises(dpfast.UnusableValuesError):
+        with pytest.raises(dpfast.errors.UnusableValuesError):
             ledger.release(Laplace(Decimal("0.1"), 1), values, **options)
     history = Ledger(ledger.path).history()
     assert [(entry.refused, entry.epsilon, entry.parameters["refused"]) for entry in history] == [

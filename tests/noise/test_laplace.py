@@ -22,7 +22,8 @@ from layouts import same, singles, wild
 from proofs import MODES, PROOFS, entered
 from worlds import REALS, leaks, real_world
 
-from dpfast import DTypeError, Gaussian, Laplace, ParameterError
+from dpfast import Gaussian, Laplace
+from dpfast.errors import DTypeError, ParameterError
 
 HALF = Fraction(1, 2)
 GAPPA = (PROOFS / "laplace.gappa").read_text()

@@ -23,7 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpfast
-from dpfast import DiscreteLaplace, DpfastError, DTypeError, ParameterError
+from dpfast import DiscreteLaplace
+from dpfast.errors import DpfastError, DTypeError, ParameterError
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import shown
 
@@ -238,7 +239,7 @@ def test_what_follows_the_second_parameter_goes_by_keyword(made) -> None:
 )
 def test_arguments_that_do_not_fit_are_told_what_would(made, said) -> None:
     """The class as the caller wrote it, and what it takes: Gaussian(epsilon=1) is a first try."""
-    with pytest.raises(dpfast.DTypeError, match=f"^{said}"):
+    with pytest.raises(dpfast.errors.DTypeError, match=f"^{said}"):
         made()
 
 
@@ -382,11 +383,17 @@ def test_cells_is_a_positive_integer(bad, error) -> None:
 
 def test_every_refusal_is_a_dpfast_error() -> None:
     """One base catches them all, and each is also the built-in error that one would expect."""
-    for error in (ParameterError, DTypeError, dpfast.EntropyError, dpfast.KeyReuseError, dpfast.SelfCheckError):
+    for error in (
+        ParameterError,
+        DTypeError,
+        dpfast.errors.EntropyError,
+        dpfast.errors.KeyReuseError,
+        dpfast.errors.SelfCheckError,
+    ):
         assert issubclass(error, DpfastError), error
     assert issubclass(ParameterError, ValueError)
     assert issubclass(DTypeError, TypeError)
-    assert issubclass(dpfast.InsecureKeyWarning, Warning)
+    assert issubclass(dpfast.errors.InsecureKeyWarning, Warning)
 
 
 # ------------------------------------------------------------------ a frozen record

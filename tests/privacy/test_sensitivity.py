@@ -121,7 +121,7 @@ def test_few_cells_are_the_maxima_over_a_small_world(cells, l0, linf, l1, adjace
     assert s.l1 == max(map(sum, changes))
     assert s.l2_squared == max(sum(x * x for x in c) for c in changes)
     for whole in (False, True):
-        worst = tuple(by for n, by in s.worst(integers=whole) for _ in range(n))
+        worst = tuple(by for n, by in s.worst_change(integers=whole) for _ in range(n))
         assert worst + (0,) * (cells - len(worst)) in changes
         assert all(sum(c[:k]) <= sum(worst[:k]) for c in changes for k in range(1, cells + 1)), (
             "a change that worst does not dominate"
