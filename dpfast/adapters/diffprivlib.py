@@ -68,6 +68,10 @@ __all__ = [
 DIGITS = 400  # so that 1 - delta keeps many of any delta. Decimal rounds ln correctly: the next one is a bound
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @lru_cache(maxsize=1024)
 def _law(made: Callable[[float, float, float], Any], epsilon: float, delta: float, sensitivity: float) -> Any:
     return None if sensitivity == 0 or math.isinf(epsilon) else made(epsilon, delta, sensitivity)

@@ -71,6 +71,10 @@ INTEGERS = {"i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64
 REALS = {"f32": np.float32, "f64": np.float64}
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class Family(NamedTuple):
     """What laws of one shape share in OpenDP."""
 

@@ -51,6 +51,10 @@ MECHANISMS: dict[type, Any] = {
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class AddNoiseToSeries(series.AddNoiseToSeries):  # type: ignore[misc]
     """Tumult Core's measurement of that name, which releases the Series at once.
 

@@ -40,6 +40,10 @@ __all__ = ["Relations", "bounded_counts", "counted", "release", "verify"]
 ROWS = 1 << 18  # in a batch
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class Relations(jobs.Tables):
     """The engine: this process, with rows that come from a relation in batches."""
 

@@ -37,6 +37,10 @@ ROWS = 1 << 18  # in a batch
 TWO_TYPES = re.compile(r"data type mismatch for column (.*): incoming: (\w+)(?:\(.*\))? != target: (\w+)", re.DOTALL)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class LazyFrames(jobs.Tables):
     """The engine: this process, with rows that come from Polars' streaming engine in batches."""
 

@@ -106,7 +106,7 @@ class Record(metaclass=Kind):
         return [(each.name, vars(self)[each.name], each.metadata.get(where)) for each in self._fields()]
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if not name.isupper()]
+        return [*{*dir(type(self)), *(each.name for each in self._fields()), *vars(self)}]
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: vars(self)[each.name] for each in self._fields()}  # no plan, no table

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -52,14 +53,15 @@ def names() -> set[str]:
     return {
         name
         for page in (ROOT / "docs" / "reference").glob("*.md")
-        for name in re.findall(r"\{api\} dpfast\.(\w+)", page.read_text("utf-8"))
+        for name in re.findall(r"\{api\} dpfast\.([\w.]+)", page.read_text("utf-8"))
     }
 
 
 def test_every_public_name_has_an_entry(site) -> None:
-    assert names() == set(dpfast.__all__)
+    public = {*dpfast.__all__, *(f"errors.{name}" for name in dpfast.errors.__all__)} - {"errors"}
+    assert names() == public
     shown = "".join(page.read_text("utf-8") for page in (site / "reference").glob("*.html"))
-    assert all(f'id="dpfast.{name}"' in shown for name in dpfast.__all__)
+    assert all(f'id="dpfast.{name}"' in shown for name in public)
     assert 'id="dpfast.Ledger.release"' in shown
 
 
@@ -81,7 +83,7 @@ def test_every_entry_has_an_example(monkeypatch) -> None:
         """Without one."""
 
     assert without_example(Planted, "Planted") == ["Planted"]
-    found = [entry for name in sorted(names()) for entry in without_example(getattr(dpfast, name), name)]
+    found = [entry for name in sorted(names()) for entry in without_example(attrgetter(name)(dpfast), name)]
     assert found == []
 
 
