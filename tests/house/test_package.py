@@ -65,7 +65,7 @@ def errors_by_their_former_names(text: str) -> list[str]:
 
 
 def test_nothing_here_names_an_error_by_its_former_name() -> None:
-    planted = "import dpfast\nexcept dpfast.errors.FileError:\nfrom dpfast import (\n    Key,\n    FileError,\n)\n"
+    planted = "import dpfast\nexcept dpfast.FileError:\nfrom dpfast import (\n    Key,\n    FileError,\n)\n"
     assert len(errors_by_their_former_names(planted)) == 2
     assert not errors_by_their_former_names("dpfast.errors.FileError, from dpfast.errors import FileError")
     rooms = [ROOT / name for name in ("benchmarks", "docs", "dpfast", "examples", "tests", "tools")]
