@@ -47,7 +47,7 @@ def test_so_do_modules_whose_libraries_may_be_missing(name: str) -> None:
 
 
 def test_an_editor_completes_no_constant_that_rooms_share() -> None:
-    """Of a class and of its objects alike, which have their fields."""
+    """Neither a class nor its objects, which have their fields, show one."""
     for thing in (dpfast.DiscreteLaplace, dpfast.DiscreteLaplace(1, 1), dpfast.Guarantee, dpfast.Guarantee(1)):
         found = [name for name in dir(thing) if not name.startswith("_")]
         assert not [name for name in found if name.isupper()]

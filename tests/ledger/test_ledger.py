@@ -11,10 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import tiers
 from ledgers import CELLS, TENTH, ZEROS, release_key
 
 import dpfast
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Key, Laplace, Ledger, _native
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Key, Laplace, Ledger
 from dpfast.errors import BudgetExhausted, DTypeError, KeyReuseError, LedgerError, NoGuaranteeError, ParameterError
 from dpfast.ledger import store
 from dpfast.noise.mechanisms import mechanism as steps
@@ -47,7 +48,7 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch) -> None:
     before, target = ledger.path.read_bytes(), np.arange(50)
     with monkeypatch.context() as patch:
         for source in ("draw", "take"):
-            patch.setattr(_native.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
+            patch.setattr(tiers.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
         patch.setattr(steps, "run_small", lambda *_: pytest.fail("a key was drawn"))
         message = r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released$"
         with pytest.raises(BudgetExhausted, match=message):
@@ -139,7 +140,7 @@ def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch) -> Non
         other.close()
         return insert(connection, *row)
 
-    for place, name in ((_native.StreamKey, "draw"), (_native.StreamKey, "take"), (steps, "run_small")):
+    for place, name in ((tiers.StreamKey, "draw"), (tiers.StreamKey, "take"), (steps, "run_small")):
         monkeypatch.setattr(place, name, watched(getattr(place, name)))
     monkeypatch.setattr(store, "insert", inserted)
     ledger.release(TENTH, ZEROS)

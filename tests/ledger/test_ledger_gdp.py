@@ -13,10 +13,11 @@ from typing import Never
 import mpmath
 import numpy as np
 import pytest
+import tiers
 from ledgers import CELLS, TENTH, UNTOLD, ZEROS, command, release_key
 
 import dpfast
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Ledger, Sensitivity, _native
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Ledger, Sensitivity
 from dpfast.errors import BudgetExhausted, DTypeError, EntropyError, LedgerError, ParameterError
 from dpfast.noise.mechanisms import mechanism as steps
 
@@ -218,7 +219,7 @@ def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch) -> N
             raise failure
 
         with monkeypatch.context() as patch, pytest.raises(type(failure)):
-            patch.setattr(_native.StreamKey, "draw", fail)
+            patch.setattr(tiers.StreamKey, "draw", fail)
             ledger.release(TENTH, np.zeros(5000, np.int64))
         with monkeypatch.context() as patch, pytest.raises(type(failure)):
             patch.setattr(steps, "run_small", fail)  # whose kernel draws the key

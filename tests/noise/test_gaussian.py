@@ -585,7 +585,7 @@ def test_refusals_of_both(kind: Any, call: Callable[[Any], object], error: type[
     ids=str,
 )  # fmt: skip
 def test_figures(name: str, ratio: Fraction) -> None:
-    """variance, pmf, cdf, sf, quantile, interval: closed forms, sums; the real law on a 1/4 grid."""
+    """variance, pmf, cdf, sf, quantile, interval: closed forms, sums; reals on a 1/4 grid."""
     right, grid = reference_of(name, ratio), 0.25 if name == "gaussian" else 1
     mech: Any = Gaussian(ratio / 4, granularity=0.25) if name == "gaussian" else DiscreteGaussian(ratio)
     assert mech.variance == pytest.approx(right.variance() * grid**2, rel=1e-12)

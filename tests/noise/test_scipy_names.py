@@ -42,7 +42,7 @@ def test_a_law_of_integers_has_the_probabilities_of_scipy(name: str) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_law_on_a_grid_has_the_probabilities_of_scipy_between_its_points(name: str) -> None:
-    """A result is at most x if the noise is below x and half a step: the grid's share of a density."""
+    """A result is at most x if the noise is below x and half a step."""
     ours, theirs = REAL[name]
     step = ours.granularity
     at = np.array([-20, -4, -1, 0, 1, 3, 7, 20]) * step * max(1, round(1 / step))

@@ -539,7 +539,7 @@ def close(found: float, true: mpmath.mpf) -> bool:
 
 @by_scale
 def test_figures_are_right_to_twelve_digits(scale) -> None:
-    """pmf, cdf and sf in both tails, and moments, against mpmath; arrays give what integers give."""
+    """pmf, cdf and sf in both tails, moments, against mpmath; arrays give what integers give."""
     mech, true = DiscreteLaplace(1, scale), Reference(scale)
     with mpmath.workdps(120):
         for k in places(scale):

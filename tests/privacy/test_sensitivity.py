@@ -102,7 +102,7 @@ def test_norms_together_are_the_maxima_over_a_small_world(l0, linf, l1, adjacenc
 def test_few_cells_are_the_maxima_over_a_small_world(cells, l0, linf, l1, adjacency, signed) -> None:
     """All contributions of whole numbers to so few cells; no change moves its first cells further.
 
-    `worst` is a change of that world, and so are the figures, each of them.
+    `worst_change` is a change of that world, and so are the figures, each of them.
     """
     most, touched = min(linf or l1, l1), min(l0 or l1, cells)
     units = [

@@ -58,7 +58,7 @@ class IntegerNoise(Mechanism):
         return self._upto(whole_floats(k))
 
     def sf(self, k: npt.ArrayLike) -> Any:
-        """P(X > k), for an integer or an array of them, in doubles: about 13 digits, also in the tail.
+        """P(X > k), for an integer or an array of them, in doubles: about 13 digits.
 
         >>> law = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
         >>> law.sf([-1, 0, 1]).round(3)
