@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta
 from collections.abc import Callable
 from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from fractions import Fraction
@@ -48,14 +47,7 @@ def _compared(kind: type[Record]) -> tuple[str, ...]:
     return tuple(each.name for each in kind._fields() if each.compare)
 
 
-class Kind(ABCMeta):
-    """The class of records. To a caller, dir() leaves out the constants that rooms share."""
-
-    def __dir__(cls) -> list[str]:
-        return [name for name in super().__dir__() if not name.isupper()]
-
-
-class Record(metaclass=Kind):
+class Record:
     """A frozen dataclass whose constructor checks. Its fields alone decide ==, hash and pickle."""
 
     NUMBERS: ClassVar[tuple[str, ...]]  # the fields on which streams, and so draws, depend
@@ -106,7 +98,9 @@ class Record(metaclass=Kind):
         return [(each.name, vars(self)[each.name], each.metadata.get(where)) for each in self._fields()]
 
     def __dir__(self) -> list[str]:
-        return [*{*dir(type(self)), *(each.name for each in self._fields()), *vars(self)}]
+        """What a caller may ask for: the fields, and no constant that rooms share."""
+        fields = {each.name for each in self._fields()}
+        return [name for name in {*super().__dir__(), *fields} if not name.isupper()]
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: vars(self)[each.name] for each in self._fields()}  # no plan, no table

@@ -138,7 +138,7 @@ def test_noise_over_few_cells_spends_what_a_small_world_says(sigma) -> None:
     if sigma is None:
         noise = dpfast.DiscreteLaplace(1, s)
         assert noise.scale == max(moved) == dpfast.DiscreteLaplace(1, before).scale / 2
-        assert noise.worst == ((3, 1),)
+        assert noise.worst_change == ((3, 1),)
     else:
         assert dpfast.DiscreteGaussian(sigma, sensitivity=s).guarantee.rho == Fraction(max(moved), 2 * sigma**2)
 
