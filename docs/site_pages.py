@@ -79,8 +79,8 @@ def signature(value: Any) -> str:
 # What most people look for in a class, and what few do. All else stands between, as in the code.
 FIRST = ("calibrated", "from_zcdp", "create", "generate", "release", "run", "select", "interval", "guarantee", "scale")
 FIRST += ("sigma", "rho", "delta", "granularity", "estimate", "quantile", "stddev", "variance")
-LAST = ("cdf", "pmf", "ppf", "mean", "var", "std", "sample", "group", "worst", "changes", "largest", "add_remove")
-LAST += ("one_way", "metadata", "dp_event", "privacy_loss_distribution")
+LAST = ("cdf", "sf", "pmf", "ppf", "median", "mean", "var", "std", "sample", "group", "worst_change", "changes")
+LAST += ("largest", "add_remove", "one_way", "metadata", "dp_event", "privacy_loss_distribution")
 
 
 def need(name: str) -> int:

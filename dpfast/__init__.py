@@ -5,27 +5,7 @@ from functools import partial as _partial
 from typing import TYPE_CHECKING, Any
 
 from dpfast import adapters as _adapters
-from dpfast.errors import (
-    BudgetExhausted,
-    DataDependentError,
-    DpfastError,
-    DTypeError,
-    EntropyError,
-    FileError,
-    InsecureKeyWarning,
-    KeptStageWarning,
-    KeyReuseError,
-    LedgerError,
-    NoGuaranteeError,
-    OtherInputError,
-    ParameterError,
-    SelfCheckError,
-    StateError,
-    UnsupportedError,
-    UntestedVersionWarning,
-    UnusableValuesError,
-    WeakGuaranteeWarning,
-)
+from dpfast import errors
 from dpfast.former import stand_in as _stand_in
 from dpfast.noise.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.noise.mechanisms.discrete_laplace import DiscreteLaplace
@@ -65,53 +45,35 @@ __all__ = [
     "EACH_ROW",
     "AboveThreshold",
     "BoundedHistogram",
-    "BudgetExhausted",
     "ChaCha20",
-    "DTypeError",
-    "DataDependentError",
     "DiscreteGaussian",
     "DiscreteLaplace",
-    "DpfastError",
-    "EntropyError",
     "Exponential",
-    "FileError",
     "Gaussian",
     "Geometric",
     "Guarantee",
-    "InsecureKeyWarning",
-    "KeptStageWarning",
     "Key",
     "KeyFile",
-    "KeyReuseError",
     "Laplace",
     "Ledger",
-    "LedgerError",
-    "NoGuaranteeError",
     "NoiseSource",
     "NoisyMax",
     "NoisyMeans",
     "NoisyTotals",
     "NoisyTree",
     "OneSidedGeometric",
-    "OtherInputError",
-    "ParameterError",
     "PermuteAndFlip",
     "RandomizedResponse",
     "ReleaseKey",
     "RunningTotals",
-    "SelfCheckError",
     "Sensitivity",
     "Snapping",
-    "StateError",
     "Thresholded",
-    "UnsupportedError",
-    "UntestedVersionWarning",
-    "UnusableValuesError",
-    "WeakGuaranteeWarning",
     "adapters",
     "bounded_histogram",
     "calibrate",
     "compose",
+    "errors",
     "fill_bytes",
     "fixed_point_sum",
     "noise_source",
@@ -174,6 +136,12 @@ def __getattr__(name: str) -> Any:
     for module, names in _LATE.items():
         if name in names.split():
             return globals().setdefault(name, getattr(import_module(module), name))
+    if name in errors.__all__:
+        from warnings import warn
+
+        note = f"dpfast.{name} is dpfast.errors.{name}: the shorter name leaves with version 0.2"
+        warn(note, DeprecationWarning, stacklevel=2)
+        return getattr(errors, name)
     hint = f": dpfast.{_ELSEWHERE[name]} serves" if name in _ELSEWHERE else ""
     raise AttributeError(f"module 'dpfast' has no attribute {name!r}{hint}")
 

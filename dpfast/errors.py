@@ -7,11 +7,37 @@ dtype, shape and rule, never a count, a key or an index.
 
 import sys
 
+__all__ = [
+    "BudgetExhausted",
+    "DTypeError",
+    "DataDependentError",
+    "DpfastError",
+    "EntropyError",
+    "FileError",
+    "InsecureKeyWarning",
+    "KeptStageWarning",
+    "KeyReuseError",
+    "LedgerError",
+    "NoGuaranteeError",
+    "OtherInputError",
+    "ParameterError",
+    "SelfCheckError",
+    "StateError",
+    "UnsupportedError",
+    "UntestedVersionWarning",
+    "UnusableValuesError",
+    "WeakGuaranteeWarning",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class DpfastError(Exception):
     """The base of all errors of this package.
 
-    >>> issubclass(dpfast.ParameterError, dpfast.DpfastError)
+    >>> issubclass(dpfast.errors.ParameterError, dpfast.errors.DpfastError)
     True
     """
 
@@ -51,7 +77,7 @@ class NoGuaranteeError(ParameterError, AttributeError):
 class EntropyError(DpfastError, OSError):
     """The operating system gave no key. No output was touched.
 
-    >>> issubclass(dpfast.EntropyError, dpfast.DpfastError)
+    >>> issubclass(dpfast.errors.EntropyError, dpfast.errors.DpfastError)
     True
     """
 
@@ -66,7 +92,7 @@ class DataDependentError(DpfastError):
         >>> mechanism = dpfast.Laplace(epsilon=1, sensitivity=1)
         >>> try:
         ...     answer = mechanism.release([7.5, float("nan")])
-        ... except dpfast.DataDependentError:
+        ... except dpfast.errors.DataDependentError:
         ...     answer = "not ready"  # as for what was not released for other reasons
     """
 
@@ -163,7 +189,7 @@ class UnsupportedError(DpfastError, NotImplementedError):
 
     Nothing was charged, made or written. docs/installing.md says what each system has.
 
-    >>> issubclass(dpfast.UnsupportedError, NotImplementedError)
+    >>> issubclass(dpfast.errors.UnsupportedError, NotImplementedError)
     True
     """
 
@@ -171,7 +197,7 @@ class UnsupportedError(DpfastError, NotImplementedError):
 class SelfCheckError(DpfastError, RuntimeError):
     """This build of the C code does not reproduce known answers on this machine.
 
-    >>> issubclass(dpfast.SelfCheckError, dpfast.DpfastError)
+    >>> issubclass(dpfast.errors.SelfCheckError, dpfast.errors.DpfastError)
     True
     """
 
@@ -180,7 +206,7 @@ class InsecureKeyWarning(UserWarning):
     """A release was made under a fixed key: it is reproducible, and it protects nobody.
 
     >>> import warnings
-    >>> warnings.filterwarnings("error", category=dpfast.InsecureKeyWarning)
+    >>> warnings.filterwarnings("error", category=dpfast.errors.InsecureKeyWarning)
     >>> key = dpfast.testing.fixed_key(7).derive("q")
     >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release([12], key=key)
     Traceback (most recent call last):
@@ -202,7 +228,7 @@ class WeakGuaranteeWarning(UserWarning):
     10,000 rows beside columns without noise).
 
     >>> import warnings
-    >>> warnings.filterwarnings("error", category=dpfast.WeakGuaranteeWarning)
+    >>> warnings.filterwarnings("error", category=dpfast.errors.WeakGuaranteeWarning)
     >>> dpfast.DiscreteLaplace(epsilon=100, sensitivity=1)
     Traceback (most recent call last):
         ...
@@ -214,7 +240,7 @@ class UntestedVersionWarning(UserWarning):
     """An adapter was made for a version of its library that dpfast was not tested with.
 
     >>> import warnings
-    >>> warnings.filterwarnings("error", category=dpfast.UntestedVersionWarning)
+    >>> warnings.filterwarnings("error", category=dpfast.errors.UntestedVersionWarning)
     """
 
 
@@ -225,7 +251,7 @@ class KeptStageWarning(UserWarning):
     ones: give it a stage and a label of its own.
 
     >>> import warnings
-    >>> warnings.filterwarnings("error", category=dpfast.KeptStageWarning)
+    >>> warnings.filterwarnings("error", category=dpfast.errors.KeptStageWarning)
     """
 
 

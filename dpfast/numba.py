@@ -46,3 +46,7 @@ __all__ = [
     "try_add",
     "try_draw",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

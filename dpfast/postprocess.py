@@ -15,3 +15,7 @@ from dpfast.counts.postprocess import Estimate as Estimate  # noqa: PLC0414  wha
 from dpfast.counts.postprocess import clip, consistent, mean, non_negative, ordered, rounded, variance
 
 __all__ = ["clip", "consistent", "mean", "non_negative", "ordered", "rounded", "variance"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,3 +7,7 @@
 from dpfast.noise.release.fixed_key import FixedKey, FixedReleaseKey, fixed_key
 
 __all__ = ["FixedKey", "FixedReleaseKey", "fixed_key"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -29,7 +29,7 @@ class Server:
         """The operator's job, which a scheduler may begin again at any time; what the log says."""
         try:
             noisy = self.ledger.release(MECHANISM, hours, key=self.keys.derive(label), resume=True)
-        except dpfast.DataDependentError as refused:
+        except dpfast.errors.DataDependentError as refused:
             return f"{type(refused).__name__}: {refused}"  # for a log that is as private as the data
         self.published[label] = noisy
         return f"{label!r} is published"

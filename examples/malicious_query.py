@@ -43,6 +43,6 @@ with tempfile.TemporaryDirectory() as folder:
     try:
         while len(noisy) < 1_000:
             noisy += [ledger.release(mechanism, answer, label="Ada")]
-    except dpfast.BudgetExhausted:
+    except dpfast.errors.BudgetExhausted:
         print(f"  query {len(noisy) + 1} is refused, and so is every later one")
     learned(np.array(noisy), ledger.spent)

@@ -27,7 +27,7 @@ def main() -> None:
     ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
     # Errors of tasks come back as exceptions. What workers log while the cluster closes is no use.
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL):
-        warnings.simplefilter("ignore", dpfast.KeptStageWarning)  # the second try takes the stage of the first
+        warnings.simplefilter("ignore", dpfast.errors.KeptStageWarning)  # the second try takes the stage of the first
         for _ in range(2):  # the second time as after a crash: the same bytes, and no charge
             key = dpfast.KeyFile(home / "views.key").derive("views 2026-11")
             counts = dp.bounded_counts(str(home / "views"), unit="user", by="page", domain=range(100_000), max_partitions=10,

@@ -27,7 +27,7 @@ first = key.derive("views 2026-11")
 counts = dp.bounded_counts(connection.table("views"), unit="person", by="page", domain=range(90_000), max_partitions=10,
                            max_per_partition=1, key=first, stage=home / "stage")  # fmt: skip
 mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=counts.sensitivity)
-warnings.simplefilter("ignore", dpfast.KeptStageWarning)  # the second try takes the stage of the first
+warnings.simplefilter("ignore", dpfast.errors.KeptStageWarning)  # the second try takes the stage of the first
 for _ in range(2):  # the second time as after a crash: the same bytes, and no charge
     dp.release(counts, mechanism, key=first, ledger=ledger, to=home / "views", resume=True)
 dp.verify(home / "views", counts, mechanism, key=first)

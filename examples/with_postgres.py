@@ -29,7 +29,7 @@ first = key.derive("visits 2026-11")
 counts = dp.bounded_counts(rows, unit="person", by="ward", domain=range(900), max_partitions=10, max_per_partition=1,
                            key=first, stage=home / "stage")  # fmt: skip
 mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=counts.sensitivity)
-warnings.simplefilter("ignore", dpfast.KeptStageWarning)  # the second try takes the stage of the first
+warnings.simplefilter("ignore", dpfast.errors.KeptStageWarning)  # the second try takes the stage of the first
 for _ in range(2):  # the second time as after a crash: the same bytes, and no charge
     dp.release(counts, mechanism, key=first, ledger=ledger, to=home / "wards", resume=True)
 dp.verify(home / "wards", counts, mechanism, key=first)

@@ -80,7 +80,7 @@ if __name__ == "__main__":
     ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
     with ray.init(num_cpus=2, include_dashboard=False):
         rows = ray.data.from_arrow([views.slice(15_000 * i, 15_000) for i in range(4)])
-        warnings.simplefilter("ignore", dpfast.KeptStageWarning)  # the second try takes the stage of the first
+        warnings.simplefilter("ignore", dpfast.errors.KeptStageWarning)  # the second try takes the stage of the first
         for _ in range(2):  # the second time as after a crash: the same bytes, and no charge
             key = dpfast.KeyFile(home / "views.key").derive("views 2026-11")
             counts = jobs.bounded_counts(rows, unit="user", by="page", domain=range(100_000), max_partitions=10,

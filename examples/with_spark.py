@@ -26,7 +26,7 @@ dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key cre
 ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
 config = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "4"}
 session = SparkSession.builder.master("local[2]").config(map=config).getOrCreate()
-warnings.simplefilter("ignore", dpfast.KeptStageWarning)  # the second try takes the stage of the first
+warnings.simplefilter("ignore", dpfast.errors.KeptStageWarning)  # the second try takes the stage of the first
 for _ in range(2):  # the second time as after a crash: the same bytes, and no charge
     key = dpfast.KeyFile(home / "views.key").derive("views 2026-11")
     frame = session.read.parquet(str(home / "views.parquet"))

@@ -21,9 +21,9 @@ from places import TESTS
 from visits import CAPS, KINDS, PHASES, SECRET, at_home, charges, files, job, same
 
 import dpfast
-from dpfast import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError
 from dpfast.engines import jobs
 from dpfast.engines.jobs import out_of_core, table, tasks, verbs
+from dpfast.errors import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError
 
 ROWS = visits.visits()
 SIZE = 140_000  # keys of a table: three blocks
@@ -405,7 +405,7 @@ class OutOfCore:
                 (good, {"by": []}, ParameterError, "at least one column"),
                 (good, {"mechanism": 7}, DTypeError, "mechanism must be one"),
                 (good, {"mechanism": withholding}, ParameterError, "shows every key"),
-                (good, {"mechanism": dpfast.DiscreteLaplace(11, 1)}, dpfast.BudgetExhausted, "epsilon"),
+                (good, {"mechanism": dpfast.DiscreteLaplace(11, 1)}, dpfast.errors.BudgetExhausted, "epsilon"),
                 (good, {"to": "s3://out/x?region=us-east-1"}, ParameterError, "a local folder"),
                 (good, {"ledger": 7}, DTypeError, "ledger must be a Ledger"),
                 (good, {"key": b"x" * 32}, DTypeError, "release key"),

@@ -26,10 +26,10 @@ import visits
 from places import TESTS
 
 import dpfast
-from dpfast import OtherInputError
 from dpfast.engines import jobs
 from dpfast.engines.jobs import tasks
 from dpfast.engines.jobs.keys import ipc
+from dpfast.errors import OtherInputError
 
 
 class Within:

@@ -217,7 +217,7 @@ class Outcome(NamedTuple):
     """How a call took its arguments: what is wrong, and the refusal if it was dpfast's."""
 
     wrong: str | None = None
-    refusal: dpfast.DpfastError | None = None
+    refusal: dpfast.errors.DpfastError | None = None
 
 
 def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
@@ -235,7 +235,7 @@ def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
             call(arguments)
     except (MemoryError, ImportError, Evil):
         return Outcome(_changed(out, before))
-    except dpfast.DpfastError as refusal:
+    except dpfast.errors.DpfastError as refusal:
         if SEEN.search(str(refusal)):
             return Outcome(f"tells a private value: {refusal}", refusal)
         if spent is not None and _spent(ledger) != spent:

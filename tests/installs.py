@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpfast import ParameterError
+from dpfast.errors import ParameterError
 
 
 def are_undone_exactly(adapter: Any, names: Callable[[], Any]) -> Any:

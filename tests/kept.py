@@ -215,7 +215,7 @@ def objects() -> dict[str, Any]:
         LAW.guarantee, dpfast.compose(LAW, LAW), counted,
         dpfast.tree(COUNTS, branching=3, sensitivity=dpfast.Sensitivity(1, 1), epsilon=1),
         sealed.without_ledger(), made.digester(LAW), made.chooser(), made.bucketer(8), made.digester(LAW)(0, COUNTS),
-        dpfast.OtherInputError("other"), dpfast.BudgetExhausted("none left"),
+        dpfast.errors.OtherInputError("other"), dpfast.errors.BudgetExhausted("none left"),
     ]  # fmt: skip
     return {f"{type(each).__name__} {i}": each for i, each in enumerate(found)}
 

@@ -163,13 +163,13 @@ LIVES = """
         try:
             replay = DAYS[: begin - 1] if rows else [day for day, in DAYS[: begin - 1]]
             running = ledger.running(totals, **options, replay=replay, resume=True)
-        except dpfast.ParameterError as error:
+        except dpfast.errors.ParameterError as error:
             assert "nothing is reserved" in str(error), error
             running = ledger.running(totals, **options)
         for t in range(begin, len(DAYS) + 1):
             try:
                 found = running.step(t, resume=True)
-            except dpfast.ParameterError as error:
+            except dpfast.errors.ParameterError as error:
                 assert "written ahead" in str(error), error
                 found = running.step(t, *DAYS[t - 1])
             say(bytes([t]) + found.values.tobytes())

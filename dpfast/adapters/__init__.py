@@ -29,6 +29,8 @@ import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning, UnusableValuesError
 
+__all__ = ["allow_untested"]
+
 # The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module
 # of its type.
 _KINDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
@@ -36,6 +38,10 @@ _KINDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
 OFFERS = {"__dlpack__": "dlpack", "__arrow_c_array__": "arrow_capsules", "__arrow_c_stream__": "arrow_capsules"}
 
 _untested = False
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def allow_untested() -> None:

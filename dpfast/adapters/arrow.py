@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from dpfast import DTypeError
 from dpfast.adapters import chosen, filler, jointly, library, small_enough
+from dpfast.errors import DTypeError
 
 pa = library("pyarrow", "arrow", ">=20")
 

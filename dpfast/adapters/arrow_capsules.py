@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dpfast import DTypeError, UnusableValuesError
 from dpfast._native import arrow_capsule
 from dpfast.adapters import chosen, filler, jointly, small_enough
+from dpfast.errors import DTypeError, UnusableValuesError
 
 FORMATS = {
     "c": np.int8, "C": np.uint8, "s": np.int16, "S": np.uint16, "i": np.int32, "I": np.uint32,

@@ -68,6 +68,10 @@ __all__ = [
 DIGITS = 400  # so that 1 - delta keeps many of any delta. Decimal rounds ln correctly: the next one is a bound
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @lru_cache(maxsize=1024)
 def _law(made: Callable[[float, float, float], Any], epsilon: float, delta: float, sensitivity: float) -> Any:
     return None if sensitivity == 0 or math.isinf(epsilon) else made(epsilon, delta, sensitivity)
@@ -94,7 +98,7 @@ class _Exact:
     def random_state(self, value: object) -> None:
         default = value is None or type(value) is secrets.SystemRandom
         if not default and value is not np.random.mtrand._rand:  # noqa: SLF001
-            raise dpfast.ParameterError(
+            raise dpfast.errors.ParameterError(
                 f"random_state must be None: noise comes fresh from the operating system, got {value!r:.40}"
             )
         self.__dict__["random_state"] = value
@@ -106,14 +110,14 @@ class _Exact:
     def _check_epsilon_delta(cls, epsilon: Any, delta: Any) -> tuple[float, float]:
         e, d = super()._check_epsilon_delta(epsilon, delta)  # type: ignore[misc]
         if math.isnan(e):
-            raise dpfast.ParameterError("epsilon must be a number, got nan")
+            raise dpfast.errors.ParameterError("epsilon must be a number, got nan")
         return (math.nextafter(e, 0.0) if e > epsilon else e), (math.nextafter(d, 0.0) if d > delta else d)
 
     @classmethod
     def _check_sensitivity(cls, sensitivity: Any) -> Any:
         found = super()._check_sensitivity(sensitivity)  # type: ignore[misc]
         if not found < math.inf:
-            raise dpfast.ParameterError(f"sensitivity must be finite, got {found}")
+            raise dpfast.errors.ParameterError(f"sensitivity must be finite, got {found}")
         return math.nextafter(found, math.inf) if found < sensitivity else found
 
     if TYPE_CHECKING:
@@ -131,7 +135,7 @@ class _OnIntegers(_Exact):
         if law is None:
             return int(value)
         if not -(2**63) <= value < 2**63:
-            raise dpfast.ParameterError("value must fit int64")
+            raise dpfast.errors.ParameterError("value must fit int64")
         return int(law.release(np.array([int(value)], np.int64))[0])
 
 
@@ -142,7 +146,7 @@ class _OnReals(_Exact):
         if law is None:
             return near
         if not np.isfinite(near):
-            raise dpfast.ParameterError(
+            raise dpfast.errors.ParameterError(
                 "value must be finite: NaN and infinities take no noise, and would show that they are there"
             )
         found: np.float64 = law.release(np.array([near]))[0]
@@ -235,7 +239,7 @@ class Gaussian(_OnReals, theirs.Gaussian):
         factor = -2 * Fraction(rounded_down(-log)) / Fraction(epsilon) ** 2
         law = dpfast.Gaussian(sigma_squared=factor * norm.l2_squared, sensitivity=norm)
         if not law.delta(epsilon) <= delta:
-            raise dpfast.ParameterError(
+            raise dpfast.errors.ParameterError(
                 f"sigma does not serve {epsilon=}, {delta=}: GaussianAnalytic finds one that does"
             )
         return law
@@ -348,11 +352,11 @@ def _begin(
 
 def _released(law: dpfast.DiscreteLaplace | None, counts: Any) -> Any:
     if counts.dtype.kind not in "iuf":
-        raise dpfast.DTypeError(f"weights must be integers or floats, not {counts.dtype}")
+        raise dpfast.errors.DTypeError(f"weights must be integers or floats, not {counts.dtype}")
     whole = counts
     if counts.dtype.kind == "f":
         if not (np.abs(counts) < 2.0**63).all():
-            raise dpfast.ParameterError("weights must be finite, and their sums below 2**63")
+            raise dpfast.errors.ParameterError("weights must be finite, and their sums below 2**63")
         whole = counts.astype(np.int64)
     noisy = whole.clip(0) if law is None else law.release(whole, dtype=whole.dtype, lower=0, upper=sys.maxsize)
     return noisy.astype(counts.dtype, copy=False)

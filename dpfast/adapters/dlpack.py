@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpfast import DTypeError
+from dpfast.errors import DTypeError
 
 HOST = 1, 3  # DLPack's numbers of the devices whose memory the CPU reads: its own, and what is pinned for CUDA
 

@@ -19,17 +19,9 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeAlias
 
-from dpfast import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DTypeError,
-    Gaussian,
-    Guarantee,
-    Laplace,
-    ParameterError,
-    Sensitivity,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Laplace, Sensitivity
 from dpfast.adapters import library, rounded_down, rounded_up
+from dpfast.errors import DTypeError, ParameterError
 
 _accounting = library("dp_accounting", "accounting", "0.6", package="dp-accounting")
 
@@ -46,7 +38,7 @@ def dp_event(mechanism: object, sensitivity: Sensitivity | None = None, *, zcdp:
             return _accounting.ZCDpEvent(rounded_up(mechanism.rho(sensitivity)))
         return _accounting.GaussianDpEvent(_noise_multiplier(mechanism, sensitivity))
     own = _pure(mechanism, sensitivity)
-    events = [_event_of_cells(own, *cells) for cells in own.worst]
+    events = [_event_of_cells(own, *cells) for cells in own.worst_change]
     if zcdp:
         return _accounting.ZCDpEvent(float(own.guarantee.rho))
     return events[0] if len(events) == 1 else _accounting.ComposedDpEvent(events)
@@ -117,7 +109,7 @@ def privacy_loss_distribution(
         _check_size((10 + 0.5 / multiplier) / multiplier if multiplier else math.inf, 0, value_discretization_interval)
         return make.from_gaussian_mechanism(multiplier, **options)
     own = _pure(mechanism, sensitivity)
-    worst, rate = [_fewer(*cells) for cells in own.worst], own.epsilon / own.sensitivity
+    worst, rate = [_fewer(*cells) for cells in own.worst_change], own.epsilon / own.sensitivity
     _check_size(rate * sum(cells * change for cells, change in worst), 0, value_discretization_interval)
 
     def losses(cells: int, change: Fraction) -> Any:

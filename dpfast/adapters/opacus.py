@@ -19,8 +19,9 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from dpfast import DTypeError, NoiseSource, ParameterError, noise_source
+from dpfast import NoiseSource, noise_source
 from dpfast.adapters import library
+from dpfast.errors import DTypeError, ParameterError
 
 opacus: Any = library("opacus", "opacus", "1.6")
 torch: Any = library("torch", "opacus", ">=2.6")
@@ -34,6 +35,10 @@ __all__ = [
     "DistributedDPOptimizerFastGradientClipping",
     "PrivacyEngine",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class _Released:

@@ -42,8 +42,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpfast import DTypeError, ParameterError, noise_source
+from dpfast import noise_source
 from dpfast.adapters import library, rounded_up
+from dpfast.errors import DTypeError, ParameterError
 
 dp: Any = library("opendp.prelude", "opendp", "0.16", package="opendp")
 
@@ -68,6 +69,10 @@ __all__ = [
 
 INTEGERS = {"i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64, "usize": np.uintp}
 REALS = {"f32": np.float32, "f64": np.float64}
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class Family(NamedTuple):

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from dpfast import DTypeError
 from dpfast.adapters import chosen, filler, jointly, library
+from dpfast.errors import DTypeError
 
 pd = library("pandas", "pandas", ">=2.2")
 

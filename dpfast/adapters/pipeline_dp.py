@@ -31,6 +31,8 @@ import numpy as np
 import dpfast
 from dpfast.adapters import Installer, library
 
+__all__ = ["install", "installed", "uninstall"]
+
 pipeline_dp: Any = library("pipeline_dp", "pipeline-dp", "0.3", package="pipeline-dp")
 accounting, combiners, dp = pipeline_dp.budget_accounting, pipeline_dp.combiners, pipeline_dp.dp_computations
 
@@ -43,6 +45,10 @@ _TheirSpec = accounting.MechanismSpec
 _their_mechanism = dp.create_additive_mechanism
 _TheirMean = dp.MeanMechanism
 _one_by_one = pipeline_dp.LocalBackend.map_values
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class MechanismSpec(_TheirSpec):  # type: ignore[misc, valid-type]

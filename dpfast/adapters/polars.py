@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Snapping
 from dpfast.adapters import chosen, filler, jointly, library, small_enough
+from dpfast.errors import DTypeError, ParameterError
 
 pl = library("polars", "polars", ">=1.0")
 

@@ -32,6 +32,10 @@ __all__ = ["Gaussian", "Laplace", "Mechanisms"]
 LARGEST = sys.float_info.max
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class _Released:
     """A class before a mechanism of SmartNoise: its parameters, our noise."""
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, ParameterError, noise_source
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, noise_source
 from dpfast.adapters import Installer, library
+from dpfast.errors import DTypeError, ParameterError
 
 library("tmlt.core", "tumult", "0.20")
 _MEASUREMENTS = "tmlt.core.measurements"
@@ -48,6 +49,10 @@ MECHANISMS: dict[type, Any] = {
     ),
     noise.AddGaussianNoise: lambda theirs: Gaussian(sigma_squared=_exact("sigma_squared", theirs.sigma_squared)),
 }
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class AddNoiseToSeries(series.AddNoiseToSeries):  # type: ignore[misc]

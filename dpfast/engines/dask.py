@@ -18,15 +18,21 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from dpfast import DpfastError, DTypeError, ParameterError
 from dpfast.adapters import library
 from dpfast.engines import jobs
 from dpfast.engines.jobs import rows as reading
 from dpfast.engines.jobs.tasks import quiet
+from dpfast.errors import DpfastError, DTypeError, ParameterError
+
+__all__ = ["bounded_counts", "release", "verify"]
 
 distributed = library("distributed", "dask", ">=2025.1")
 
 T = TypeVar("T")
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def bounded_counts(rows: Any, *, client: Any = None, shards: int | None = None, **terms: Any) -> jobs.Counts:

@@ -28,16 +28,20 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from dpfast import DTypeError, ParameterError
 from dpfast.adapters import library
 from dpfast.engines import jobs
 from dpfast.engines.jobs.keys import alike
 from dpfast.engines.jobs.tasks import quiet
+from dpfast.errors import DTypeError, ParameterError
 
 duckdb = library("duckdb", "duckdb", ">=1.4")
 
 __all__ = ["Relations", "bounded_counts", "counted", "release", "verify"]
 ROWS = 1 << 18  # in a batch
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class Relations(jobs.Tables):

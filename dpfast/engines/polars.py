@@ -24,17 +24,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpfast import DTypeError
 from dpfast.adapters import library
 from dpfast.engines import jobs
 from dpfast.engines.jobs.keys import mixed
 from dpfast.engines.jobs.tasks import quiet
+from dpfast.errors import DTypeError
 
 pl = library("polars", "polars", ">=1.36")
 
 __all__ = ["LazyFrames", "bounded_counts", "counted", "release", "verify"]
 ROWS = 1 << 18  # in a batch
 TWO_TYPES = re.compile(r"data type mismatch for column (.*): incoming: (\w+)(?:\(.*\))? != target: (\w+)", re.DOTALL)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class LazyFrames(jobs.Tables):

@@ -32,7 +32,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import csv, fs
 
-from dpfast import DTypeError, FileError, ParameterError
 from dpfast.adapters import library
 from dpfast.engines import jobs
 from dpfast.engines.jobs.folder import Folder
@@ -40,6 +39,7 @@ from dpfast.engines.jobs.keys import sort, uniform
 from dpfast.engines.jobs.plan import Plan
 from dpfast.engines.jobs.tasks import quiet
 from dpfast.engines.jobs.verbs import MANIFEST
+from dpfast.errors import DTypeError, FileError, ParameterError
 
 psycopg = library("psycopg", "postgres", ">=3.2")
 
@@ -55,6 +55,10 @@ COLUMNS = (
 )
 SETTINGS = "SET LOCAL client_encoding = 'UTF8'; SET LOCAL extra_float_digits = 3; SET TRANSACTION READ ONLY"
 ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class Rows:

@@ -19,16 +19,23 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from dpfast import DTypeError, ParameterError, ReleaseKey, errors
+from dpfast import ReleaseKey, errors
 from dpfast.adapters import library
 from dpfast.engines import jobs
 from dpfast.engines.jobs.keys import mixed
 from dpfast.engines.jobs.tasks import quiet
+from dpfast.errors import DTypeError, ParameterError
+
+__all__ = ["bounded_counts", "release", "verify"]
 
 pyspark = library("pyspark", "spark", ">=4.0")
 
 T = TypeVar("T")
 A_JOB = 4096  # blocks at most: Spark writes closures beyond a megabyte to disks, and keys with them
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def bounded_counts(rows: Any, *, key: ReleaseKey, shards: int | None = None, **terms: Any) -> jobs.Counts:

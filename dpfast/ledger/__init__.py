@@ -55,3 +55,7 @@ from dpfast.ledger.ledger import Ledger
 from dpfast.ledger.table import Entry, History
 
 __all__ = ["Entry", "History", "Ledger"]
+
+
+def __dir__() -> list[str]:
+    return __all__

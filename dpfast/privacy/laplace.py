@@ -67,7 +67,7 @@ STEEP = 1000  # a rate from which r/sinh(r) is below 2^-1400, and is taken as 0:
 
 def worst_change(change: Sensitivity | None, l1: Fraction, *, integers: bool) -> tuple[Cells, ...]:
     """The change that is told from none most easily: of one cell, if L1 alone is known."""
-    return (change and change.worst(integers=integers)) or (Cells(1, l1),)
+    return (change and change.worst_change(integers=integers)) or (Cells(1, l1),)
 
 
 @lru_cache(maxsize=64)

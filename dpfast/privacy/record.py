@@ -97,6 +97,11 @@ class Record:
     def _written(self, where: str) -> list[tuple[str, Any, Callable[[Any], Any] | None]]:
         return [(each.name, vars(self)[each.name], each.metadata.get(where)) for each in self._fields()]
 
+    def __dir__(self) -> list[str]:
+        """What a caller may ask for: the fields, and no constant that rooms share."""
+        fields = {each.name for each in self._fields()}
+        return [name for name in {*super().__dir__(), *fields} if not name.isupper()]
+
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: vars(self)[each.name] for each in self._fields()}  # no plan, no table
 

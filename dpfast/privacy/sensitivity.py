@@ -259,7 +259,7 @@ class Sensitivity(Record):
                 return None
         return Cells(int(self.l1**2 / self.l2_squared), self.l2_squared / self.l1)
 
-    def worst(self, *, integers: bool = False) -> tuple[Cells, ...]:
+    def worst_change(self, *, integers: bool = False) -> tuple[Cells, ...]:
         """The change that Laplace noise hides least (dpfast/privacy/laplace.py, 5).
 
         It is `largest`; with an l1 of its own as many cells as that fills, each by linf, and one by
@@ -267,7 +267,7 @@ class Sensitivity(Record):
         integers: cells move by whole numbers alone.
         Raises: DTypeError.
 
-        >>> dpfast.Sensitivity(l0=3, linf=2).worst()
+        >>> dpfast.Sensitivity(l0=3, linf=2).worst_change()
         (Cells(l0=3, linf=Fraction(2, 1)),)
         """
         whole = parameters.flag("integers", integers)
@@ -471,9 +471,9 @@ def _covers(stated: Sensitivity, change: Sensitivity) -> bool:
     worst = stated.largest
     if worst is None:
         return stated.l1 is None or all(
-            _reach(change.worst(integers=whole), k) <= _reach(stated.worst(integers=whole), k)
+            _reach(change.worst_change(integers=whole), k) <= _reach(stated.worst_change(integers=whole), k)
             for whole in (False, True)
-            for k in itertools.accumulate(each.l0 for each in change.worst(integers=whole))
+            for k in itertools.accumulate(each.l0 for each in change.worst_change(integers=whole))
         )
     cells, most = change.largest or Cells(change.l0, change.linf)  # type: ignore[arg-type]  # counts have both
     in_one_cell = change.l1 <= worst.linf  # type: ignore[operator]

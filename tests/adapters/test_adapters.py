@@ -18,7 +18,8 @@ from fresh import python
 from places import ROOT, every_test_file
 
 import dpfast
-from dpfast import ParameterError, adapters
+from dpfast import adapters
+from dpfast.errors import ParameterError
 
 ADAPTERS = {
     f"dpfast.{room}.{path.stem}"
@@ -108,7 +109,7 @@ def test_an_untested_version_is_taken_after_an_opt_in_and_warned_of_each_time(mo
     for _ in range(2):
         for tested in ("0.6", ">=0.8"):
             with pytest.warns(
-                dpfast.UntestedVersionWarning, match=rf"adapter takes numpy {tested}.*, and this is 0\.7\.0"
+                dpfast.errors.UntestedVersionWarning, match=rf"adapter takes numpy {tested}.*, and this is 0\.7\.0"
             ) as told:
                 assert adapters.library("numpy", "extra", tested).__name__ == "numpy"
             assert [warning.filename for warning in told] == [__file__]
@@ -135,7 +136,7 @@ for name in packages:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
         getattr(dpfast.adapters, name)
-    print(name, [str(warning.message).count("99.0") for warning in told if warning.category is dpfast.UntestedVersionWarning])
+    print(name, [str(warning.message).count("99.0") for warning in told if warning.category is dpfast.errors.UntestedVersionWarning])
 """
 
 

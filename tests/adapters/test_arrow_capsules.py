@@ -12,8 +12,9 @@ import pytest
 from columns import COUNTS, VALUES, fixed
 from fresh import python
 
-from dpfast import DTypeError, Ledger, ParameterError, UnusableValuesError
+from dpfast import Ledger
 from dpfast.adapters import arrow_capsules as at
+from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 
 
 class OfArray:

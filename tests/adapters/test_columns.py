@@ -27,19 +27,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import SEALED_ROWS
 
-from dpfast import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DpfastError,
-    DTypeError,
-    Gaussian,
-    Key,
-    KeyReuseError,
-    Laplace,
-    OtherInputError,
-    ParameterError,
-    Snapping,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping
+from dpfast.errors import DpfastError, DTypeError, KeyReuseError, OtherInputError, ParameterError
 
 # ------------------------------------------------------------------ the same kind
 

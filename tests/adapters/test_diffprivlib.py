@@ -26,7 +26,7 @@ from installs import are_undone_exactly
 from mpmath import mp, mpf
 
 import dpfast
-from dpfast import DTypeError, ParameterError
+from dpfast.errors import DTypeError, ParameterError
 
 diffprivlib = pytest.importorskip("diffprivlib")
 from diffprivlib import mechanisms, models, tools  # noqa: E402

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from columns import COUNTS, VALUES, WIDE, Spy, address, failing_kernels, fixed
 
-from dpfast import DTypeError, Gaussian, ParameterError, Sensitivity, adapters
+from dpfast import Gaussian, Sensitivity, adapters
+from dpfast.errors import DTypeError, ParameterError
 
 
 class Foreign:

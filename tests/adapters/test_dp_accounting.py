@@ -475,9 +475,9 @@ def test_a_coarser_interval_is_above_a_finer_one() -> None:
 def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity() -> None:
     for bare in (Gaussian(7), DiscreteGaussian(7)):
         for ask in (bare.dp_event, bare.privacy_loss_distribution):
-            with pytest.raises(dpfast.ParameterError, match="sensitivity must be given"):
+            with pytest.raises(dpfast.errors.ParameterError, match="sensitivity must be given"):
                 ask()
-            with pytest.raises(dpfast.DTypeError, match="sensitivity must be a Sensitivity"):
+            with pytest.raises(dpfast.errors.DTypeError, match="sensitivity must be a Sensitivity"):
                 ask(3)
         known = type(bare)(7, sensitivity=Sensitivity(3, 2))
         assert bare.dp_event(Sensitivity(3, 2)) == known.dp_event() != known.dp_event(Sensitivity(1, 1))
@@ -488,30 +488,32 @@ def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity() -> None:
 def test_a_laplace_law_has_its_own_sensitivity() -> None:
     for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1), Snapping(1, 1, bound=8)):
         for ask in (mechanism.dp_event, mechanism.privacy_loss_distribution):
-            with pytest.raises(dpfast.ParameterError, match="has its own"):
+            with pytest.raises(dpfast.errors.ParameterError, match="has its own"):
                 ask(Sensitivity(1, 1))
 
 
 def test_noise_that_is_no_mechanism_has_no_event() -> None:
     for ask in (OneSidedGeometric(1, 1).dp_event, OneSidedGeometric(1, 1).privacy_loss_distribution):
-        with pytest.raises(dpfast.DTypeError, match="OneSidedGeometric is not a mechanism"):
+        with pytest.raises(dpfast.errors.DTypeError, match="OneSidedGeometric is not a mechanism"):
             ask()
-    with pytest.raises(dpfast.DTypeError, match="int is not a mechanism"):
+    with pytest.raises(dpfast.errors.DTypeError, match="int is not a mechanism"):
         adapter.dp_event(3)
 
 
 def test_a_norm_alone_has_no_distribution_of_losses() -> None:
     mechanism = DiscreteGaussian(3, sensitivity=Sensitivity.from_l2(2))
     assert mechanism.dp_event() == dp_accounting.ZCDpEvent(math.nextafter(1 / 9, 1) if F(1 / 9) < F(1, 9) else 1 / 9)
-    with pytest.raises(dpfast.ParameterError, match="known as .l0, linf."):
+    with pytest.raises(dpfast.errors.ParameterError, match="known as .l0, linf."):
         mechanism.privacy_loss_distribution()
 
 
 def test_changes_below_one_are_refused_on_integers() -> None:
     for ask in (DiscreteLaplace(1, F(1, 2)).dp_event, DiscreteLaplace(1, F(1, 2)).privacy_loss_distribution):
-        with pytest.raises(dpfast.ParameterError, match="sensitivity must be at least 1 for integer cells, got 0.5"):
+        with pytest.raises(
+            dpfast.errors.ParameterError, match="sensitivity must be at least 1 for integer cells, got 0.5"
+        ):
             ask()
-    with pytest.raises(dpfast.ParameterError, match="linf must be at least 1"):
+    with pytest.raises(dpfast.errors.ParameterError, match="linf must be at least 1"):
         DiscreteGaussian(1, sensitivity=Sensitivity(1, F(1, 2))).privacy_loss_distribution()
 
 
@@ -528,14 +530,14 @@ def test_changes_below_one_are_refused_on_integers() -> None:
     ids=repr,
 )
 def test_what_would_fill_the_memory_is_refused_and_has_its_event(mechanism) -> None:
-    with pytest.raises(dpfast.ParameterError, match=r"dp_event\(\) has no such limit"):
+    with pytest.raises(dpfast.errors.ParameterError, match=r"dp_event\(\) has no such limit"):
         mechanism.privacy_loss_distribution()
     assert mechanism.dp_event() is not None
 
 
 @pytest.mark.parametrize("interval", [0, -1e-4, math.nan, math.inf, 1e-9])
 def test_an_interval_without_sense_is_refused(interval) -> None:
-    with pytest.raises(dpfast.ParameterError, match="value_discretization_interval"):
+    with pytest.raises(dpfast.errors.ParameterError, match="value_discretization_interval"):
         Laplace(1, 1).privacy_loss_distribution(value_discretization_interval=interval)
 
 

@@ -12,7 +12,7 @@ import pytest
 from columns import COUNTS, VALUES, WIDE, fixed
 
 import dpfast
-from dpfast import DTypeError, KeyReuseError, OtherInputError, ParameterError, UnusableValuesError
+from dpfast.errors import DTypeError, KeyReuseError, OtherInputError, ParameterError, UnusableValuesError
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -322,11 +322,11 @@ def test_several_keys(keys, domain) -> None:
     ],
 )
 def test_keys_and_domain_must_fit(keys, domain, message) -> None:
-    with pytest.raises(dpfast.DpfastError, match=message):
+    with pytest.raises(dpfast.errors.DpfastError, match=message):
         dpfast.bounded_histogram(keys, ROWS["person"], domain=domain, **ONCE)
 
 
 @pytest.mark.parametrize("ids", [BY, pd.MultiIndex.from_frame(BY), pa.table({"a": [1, 2, 3]})], ids=type)
 def test_unit_ids_are_one_column(ids) -> None:
-    with pytest.raises(dpfast.DpfastError, match="^unit_ids must"):
+    with pytest.raises(dpfast.errors.DpfastError, match="^unit_ids must"):
         dpfast.bounded_histogram(ROWS["city"], ids, domain=CITIES, **ONCE)

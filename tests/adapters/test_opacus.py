@@ -137,7 +137,7 @@ def test_a_failure_leaves_no_gradient(bad) -> None:
     optimizer = made(params=params)
     for p in params:
         p.grad = torch.ones(2)  # as a backward pass leaves it
-    with pytest.raises((dpfast.DTypeError, dpfast.ParameterError)):
+    with pytest.raises((dpfast.errors.DTypeError, dpfast.errors.ParameterError)):
         stepped(optimizer, [torch.zeros(2), bad])
     assert [p.grad for p in params] == [None, None]
 
@@ -146,11 +146,13 @@ def test_a_failure_leaves_no_gradient(bad) -> None:
     ("multiplier", "norm"), [(0.0, 1.0), (-1.0, 1.0), (math.inf, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)]
 )
 def test_no_noise_is_refused(multiplier, norm) -> None:
-    with pytest.raises(dpfast.ParameterError, match="noise_multiplier and max_grad_norm must be finite and positive"):
+    with pytest.raises(
+        dpfast.errors.ParameterError, match="noise_multiplier and max_grad_norm must be finite and positive"
+    ):
         made(params=parameters((2,)), multiplier=multiplier, norm=norm)
     optimizer = made(params=parameters((2,)))
     optimizer.noise_multiplier, optimizer.max_grad_norm = multiplier, norm
-    with pytest.raises(dpfast.ParameterError, match="no step without noise"):
+    with pytest.raises(dpfast.errors.ParameterError, match="no step without noise"):
         stepped(optimizer, [torch.zeros(2)])
 
 
@@ -159,7 +161,7 @@ def test_no_noise_is_refused(multiplier, norm) -> None:
 )
 def test_a_seed_is_refused(cls) -> None:
     norm = [1.0] if cls is adapter.DPPerLayerOptimizer else 1.0
-    with pytest.raises(dpfast.ParameterError, match="generator must be None"):
+    with pytest.raises(dpfast.errors.ParameterError, match="generator must be None"):
         made(cls, parameters((2,)), norm=norm, generator=torch.Generator())
 
 
@@ -295,13 +297,13 @@ def test_scaling_is_theirs() -> None:
     ids=["adaptive", "seeded", "silent"],
 )  # fmt: skip
 def test_the_engine_refuses(options, message) -> None:
-    with pytest.raises(dpfast.ParameterError, match=message):
+    with pytest.raises(dpfast.errors.ParameterError, match=message):
         training(adapter.PrivacyEngine(), **options)
 
 
 @pytest.mark.parametrize(("clipping", "mode"), [("per_layer", "hooks"), ("flat", "ghost_fsdp")])
 def test_other_seams_of_many_workers_are_refused(clipping, mode) -> None:
-    with pytest.raises(dpfast.ParameterError, match="has no release of its own"):
+    with pytest.raises(dpfast.errors.ParameterError, match="has no release of its own"):
         adapter.PrivacyEngine()._prepare_optimizer(
             optimizer=None, distributed=True, clipping=clipping, grad_sample_mode=mode
         )

@@ -257,16 +257,16 @@ def test_an_array_domain_that_may_hold_nan_is_refused(scalar) -> None:
 
 
 def test_each_law_has_its_kind_of_number() -> None:
-    with pytest.raises(dpfast.DTypeError, match=r"discrete_laplace noise is for i32, .* AtomDomain\(T=f64\)"):
+    with pytest.raises(dpfast.errors.DTypeError, match=r"discrete_laplace noise is for i32, .* AtomDomain\(T=f64\)"):
         make_discrete_laplace(atom("f64"), dp.absolute_distance(T="f64"), 1.0)
-    with pytest.raises(dpfast.DTypeError, match=r"^gaussian noise is for f32, f64"):
+    with pytest.raises(dpfast.errors.DTypeError, match=r"^gaussian noise is for f32, f64"):
         make_gaussian(vector("i64"), dp.l2_distance(T="f64"), 1.0)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, True, b"1"])
 def test_a_scale_without_sense_is_refused(scale) -> None:
     for make, _, types, metric in LAWS.values():
-        with pytest.raises((dpfast.ParameterError, dpfast.DTypeError), match="scale must be"):
+        with pytest.raises((dpfast.errors.ParameterError, dpfast.errors.DTypeError), match="scale must be"):
             make(vector(types[-1]), metric(T="f64"), scale)
 
 
@@ -308,7 +308,7 @@ class Failing:
     """A noise source whose machine has no entropy."""
 
     def release(self, values, **_) -> Never:
-        raise dpfast.EntropyError("the system gave no key")
+        raise dpfast.errors.EntropyError("the system gave no key")
 
 
 @pytest.mark.parametrize("law", LAWS)

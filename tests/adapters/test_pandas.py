@@ -14,7 +14,8 @@ pytest.importorskip("pyarrow")  # for pandas's Arrow columns
 from columns import COUNTS, Spy, fixed  # noqa: E402
 from tiers import SEALED_ROWS  # noqa: E402
 
-from dpfast import DiscreteGaussian, DTypeError, Key, OtherInputError  # noqa: E402
+from dpfast import DiscreteGaussian, Key  # noqa: E402
+from dpfast.errors import DTypeError, OtherInputError  # noqa: E402
 
 
 def test_every_mechanism_and_every_index() -> None:

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 import dpfast
-from dpfast import DiscreteLaplace, DTypeError, ParameterError, UnusableValuesError
+from dpfast import DiscreteLaplace
+from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 
 duckdb = pytest.importorskip("duckdb")
 

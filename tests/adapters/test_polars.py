@@ -15,18 +15,8 @@ pl = pytest.importorskip("polars")
 from columns import COUNTS, VALUES, WIDE, failing_kernels, fixed  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import (  # noqa: E402
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DpfastError,
-    DTypeError,
-    Gaussian,
-    Key,
-    Laplace,
-    ParameterError,
-    Snapping,
-    adapters,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping, adapters  # noqa: E402
+from dpfast.errors import DpfastError, DTypeError, ParameterError  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # OpenDP may have been here before

@@ -33,9 +33,10 @@ from tmlt.core.measures import PureDP, RhoZCDP
 from tmlt.core.metrics import SymmetricDifference
 from tmlt.core.transformations.spark_transformations import groupby
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.adapters import tumult
 from dpfast.adapters.tumult import AddNoiseToSeries, installed
+from dpfast.errors import DTypeError, ParameterError
 
 pytestmark = [
     pytest.mark.own_environment,

@@ -223,7 +223,11 @@ def test_an_output_that_can_nowhere_be_written_is_one_line(tmp_path, capsys, nam
 @pytest.mark.parametrize(
     ("fails", "error", "message"),
     [
-        ("dpfast.DiscreteLaplace.release", dpfast.EntropyError("the system gave no random key"), "no random key"),
+        (
+            "dpfast.DiscreteLaplace.release",
+            dpfast.errors.EntropyError("the system gave no random key"),
+            "no random key",
+        ),
         ("dpfast.DiscreteLaplace.release", RuntimeError(f"count {SECRET}"), r"RuntimeError in test_cli.py:\d+"),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_misspelt_command_and_option_are_wrong_usage(capsys) -> None:
 
 
 FAIL_LATER: dict[str, BaseException] = {
-    "no key": dpfast.EntropyError("the system gave no random key"),
+    "no key": dpfast.errors.EntropyError("the system gave no random key"),
     "memory": MemoryError(),
     "unforeseen": RuntimeError(f"count {SECRET}"),
     "disk": OSError(28, "No space left on device"),
@@ -182,7 +182,9 @@ def test_whatever_fails_after_the_charge_says_so(capsys, monkeypatch, name: str,
 
 def test_a_charge_that_is_refused_late_is_no_charge(capsys, monkeypatch) -> None:
     """Somebody else has spent what was left since it was asked."""
-    refused = dpfast.BudgetExhausted("large.db: epsilon 1 is asked for and 0 is left of 99; nothing was released")
+    refused = dpfast.errors.BudgetExhausted(
+        "large.db: epsilon 1 is asked for and 0 is left of 99; nothing was released"
+    )
 
     def exhausted(*_: object) -> None:
         raise refused

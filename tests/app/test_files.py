@@ -459,7 +459,7 @@ def test_a_parquet_file_with_any_flipped_bit_ends_no_process(tmp_path) -> None:
         import random, sys
         import numpy as np, pyarrow as pa, pyarrow.parquet as pq
         from pathlib import Path
-        from dpfast import DpfastError
+        from dpfast.errors import DpfastError
         from dpfast.app.tables import files
 
         path, r = Path(sys.argv[1]), random.Random(1)

@@ -141,7 +141,7 @@ def test_out_is_no_file_beside_a_ledger(capsys, end: str) -> None:
 def test_a_link_in_dev_is_no_output(monkeypatch, found: Any) -> None:
     """/dev/stdout led to a file, and --force put another in its place, for all programs."""
     monkeypatch.setattr(os.path, "isfile", lambda _: True)
-    with pytest.raises(dpfast.FileError, match="/dev/stdout exists and is not a file"):
+    with pytest.raises(dpfast.errors.FileError, match="/dev/stdout exists and is not a file"):
         check(Path("/dev/stdout"), recorded=False, found=found)
 
 

@@ -110,7 +110,7 @@ def as_of_duckdb(names: dict[str, Any]) -> Iterator[str]:
     law = dpfast.DiscreteLaplace(1, counts.sensitivity)
     try:
         dp.release(counts, law, key=names["key"], ledger=names["ledger"], to="again.out", resume=True)
-    except dpfast.OtherInputError as other:
+    except dpfast.errors.OtherInputError as other:
         yield f"the counts are others: {other}"
         return
     one, other = ({file.name: file.read_bytes() for file in Path(out).iterdir()} for out in ("public", "again.out"))

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpfast import DataDependentError, UnusableValuesError
 from dpfast.app.cli import main
 from dpfast.app.tables import files
 from dpfast.app.tables.keys import Key
 from dpfast.app.tables.rows import Columns, Rows
+from dpfast.errors import DataDependentError, UnusableValuesError
 
 BEYOND = 2**53 + 1
 CELLS = [

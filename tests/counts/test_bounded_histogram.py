@@ -26,19 +26,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dpfast
-from dpfast import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DTypeError,
-    EntropyError,
-    InsecureKeyWarning,
-    Key,
-    ParameterError,
-    Sensitivity,
-    UnusableValuesError,
-    bounded_histogram,
-    thresholded,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Key, Sensitivity, bounded_histogram, thresholded
+from dpfast.errors import DTypeError, EntropyError, InsecureKeyWarning, ParameterError, UnusableValuesError
 from dpfast.noise.release import columns
 from dpfast.testing import fixed_key
 
@@ -552,7 +541,7 @@ def test_a_ledger_pays_for_its_release(tmp_path) -> None:
     mechanism, out = DiscreteLaplace(1, FOR_IT), np.full(3, 7)
     assert BOUNDED.release(mechanism, ledger=ledger, label="visits").shape == (3,)
     assert (ledger.spent.epsilon, [entry.label for entry in ledger.history()]) == (1, ["visits"])
-    with pytest.raises(dpfast.BudgetExhausted):
+    with pytest.raises(dpfast.errors.BudgetExhausted):
         BOUNDED.release(mechanism, ledger=ledger, out=out)
     assert out.tolist() == [7, 7, 7]
     with pytest.raises(DTypeError, match="ledger must be a Ledger, not PosixPath"):
@@ -854,7 +843,7 @@ def test_what_counts_were_counted_with_is_sealed_whatever_they_are(tmp_path, led
         "domain": ["b", "a"], "max_partitions": 3, "max_per_partition": 2, "max_contributions": 5, "lower": 1, "upper": 8,
         "granularity": 0.5, "key": other,
     }.items():  # fmt: skip
-        with pytest.raises(dpfast.KeyReuseError, match="chooser" if name == "key" else name) as met:
+        with pytest.raises(dpfast.errors.KeyReuseError, match="chooser" if name == "key" else name) as met:
             counted(**{name: value}).release(mechanism, key=key, resume=True, **paid)
-        assert not isinstance(met.value, dpfast.OtherInputError)
+        assert not isinstance(met.value, dpfast.errors.OtherInputError)
     assert (counted().release(mechanism, key=key, resume=True, **paid) == first).all()

@@ -20,16 +20,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dpfast
-from dpfast import (
-    BoundedHistogram,
-    DiscreteLaplace,
-    DTypeError,
-    InsecureKeyWarning,
-    ParameterError,
-    Sensitivity,
-    bounded_histogram,
-)
-from dpfast.errors import UnusableValuesError
+from dpfast import BoundedHistogram, DiscreteLaplace, Sensitivity, bounded_histogram
+from dpfast.errors import DTypeError, InsecureKeyWarning, ParameterError, UnusableValuesError
 from dpfast.testing import fixed_key
 
 ALARM = 1e-9

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import EACH_ROW, ParameterError, Sensitivity, bounded_histogram
-from dpfast.errors import DTypeError
+from dpfast import EACH_ROW, Sensitivity, bounded_histogram
+from dpfast.errors import DTypeError, ParameterError
 
 DOMAIN = ["a", "b"]
 CELLS = ["a", "b", "c"]  # a key, and one outside the domain

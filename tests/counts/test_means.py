@@ -17,11 +17,11 @@ import tiers
 from bounding import Caps, Choice, release_key
 
 import dpfast
-from dpfast import ParameterError
+from dpfast.errors import ParameterError
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::dpfast.WeakGuaranteeWarning"),
-    pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning"),
+    pytest.mark.filterwarnings("ignore::dpfast.errors.WeakGuaranteeWarning"),
+    pytest.mark.filterwarnings("ignore::dpfast.errors.InsecureKeyWarning"),
 ]
 
 NOISELESS = 2**45  # an epsilon whose noise is 0 but for a chance of e^(-2^35)
@@ -197,15 +197,15 @@ def test_under_a_key_there_is_one_charge_and_one_noise(tmp_path) -> None:
     noise = found.sums - (2 * (counted.keys % 5) - 4), found.counts - 1
     for each in noise:
         assert len(np.unique(each[:65_536] - each[65_536 : 2 * 65_536].mean())) > 5
-    with pytest.raises(dpfast.KeyReuseError):
+    with pytest.raises(dpfast.errors.KeyReuseError):
         counted.mean(epsilon=1, ledger=ledger, key=key)
-    with pytest.raises(dpfast.KeyReuseError):
+    with pytest.raises(dpfast.errors.KeyReuseError):
         counted.mean(epsilon="0.9", ledger=ledger, key=key, resume=True)
     other = dpfast.bounded_histogram(
         counted.keys, counted.keys, values=4 - counted.keys % 5, lower=0, upper=4, domain=counted.keys,
         max_partitions=1, max_per_partition=1, key=key,
     )  # fmt: skip
-    with pytest.raises(dpfast.OtherInputError):
+    with pytest.raises(dpfast.errors.OtherInputError):
         other.mean(epsilon=1, ledger=ledger, key=key, resume=True)
 
 
@@ -247,7 +247,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 @pytest.mark.parametrize(("counted", "asked", "rule"), REFUSED, ids=[rule for *_, rule in REFUSED])
 def test_what_is_refused_is_not_charged(tmp_path, counted, asked, rule) -> None:
     ledger = dpfast.Ledger(tmp_path / "budget.db", epsilon=9, delta="0.1", create=True)
-    with pytest.raises(dpfast.DpfastError, match=rule) as caught:
+    with pytest.raises(dpfast.errors.DpfastError, match=rule) as caught:
         of(**counted).mean(**{"epsilon": 1, "ledger": ledger, **asked})
     assert "[1, 2]" not in str(caught.value)
     assert not ledger.history()

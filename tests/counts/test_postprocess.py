@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import dpfast
-from dpfast import DTypeError, ParameterError, postprocess
+from dpfast import postprocess
+from dpfast.errors import DTypeError, ParameterError
 
 
 def exact_mean(values: list[int]) -> Fraction:

@@ -19,7 +19,7 @@ from bounding import Caps as ReferenceCaps
 from bounding import Choice, release_key, within
 
 import dpfast
-from dpfast import EACH_ROW, DpfastError, DTypeError, Ledger, ParameterError, UnusableValuesError, quantiles
+from dpfast import EACH_ROW, Ledger, quantiles
 from dpfast.counts.records import leaves
 from dpfast.counts.records.bounded_histogram import Bounds
 from dpfast.counts.records.leaves import Edges, InCells
@@ -27,9 +27,10 @@ from dpfast.counts.records.places import domain_keys
 from dpfast.counts.trees.noisy_tree import Estimate, NoisyTree
 from dpfast.counts.trees.quantiles import Trees
 from dpfast.counts.trees.shape import forest
+from dpfast.errors import DpfastError, DTypeError, ParameterError, UnusableValuesError
 from dpfast.privacy.exact.binomial import upper_bound
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpfast.errors.InsecureKeyWarning")
 
 KEYS, CELLS, MOST_ROWS = ["a", "b"], 3, 4
 Rows = tuple[tuple[str, int], ...]  # a key and a value each
@@ -274,7 +275,7 @@ def test_keys_of_several_columns(way) -> None:
 @pytest.mark.parametrize(
     "budget", [{"epsilon": 1}, {"rho": 0.1}, {"epsilon": 1, "delta": 1e-6}, {"epsilon": 1e-4}], ids=str
 )
-@pytest.mark.filterwarnings("ignore::dpfast.WeakGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::dpfast.errors.WeakGuaranteeWarning")
 def test_nobody_and_one_have_answers(budget) -> None:
     given: dict[str, Any] = {"lower": 0, "upper": 9, "max_contributions": 1, **budget}
     for values in ([], [4]):
@@ -467,7 +468,7 @@ def bad() -> Iterator[tuple[dict[str, Any], type[DpfastError], str]]:
     yield {"threads": 0}, ParameterError, "threads must be at least 1"
     yield {"resume": True}, ParameterError, "resume is for a release under a key"
     yield {"adjacency": "both"}, ParameterError, "adjacency must be one of"
-    yield {"epsilon": 11}, dpfast.BudgetExhausted, "budget"
+    yield {"epsilon": 11}, dpfast.errors.BudgetExhausted, "budget"
 
 
 @pytest.mark.parametrize(("change", "error", "said"), list(bad()), ids=lambda each: str(each)[:40])

@@ -28,10 +28,18 @@ from reference import E, H, integers, texts
 from running import GOLDEN, LIVES, SCALE, PlainTotals
 
 import dpfast
-from dpfast import DTypeError, Key, KeyFile, KeyReuseError, Ledger, LedgerError, OtherInputError, ParameterError
+from dpfast import Key, KeyFile, Ledger
 from dpfast.counts.running import totals as made
 from dpfast.counts.running.totals import RunningTotals
-from dpfast.errors import BudgetExhausted, FileError
+from dpfast.errors import (
+    BudgetExhausted,
+    DTypeError,
+    FileError,
+    KeyReuseError,
+    LedgerError,
+    OtherInputError,
+    ParameterError,
+)
 from dpfast.ledger import head, store
 from dpfast.noise.release import seal
 from dpfast.noise.release import steps as stepping

@@ -614,7 +614,7 @@ def test_bad_steps_are_refused() -> None:
 
 
 def test_the_noise_of_a_step_promises_nothing_alone() -> None:
-    with pytest.raises(dpfast.NoGuaranteeError):
+    with pytest.raises(dpfast.errors.NoGuaranteeError):
         made(365).mechanism.guarantee  # noqa: B018
 
 

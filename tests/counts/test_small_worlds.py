@@ -35,11 +35,12 @@ from worlds import (
 )
 
 import dpfast
-from dpfast import ParameterError, Sensitivity
+from dpfast import Sensitivity
 from dpfast.engines import jobs
+from dpfast.errors import ParameterError
 from dpfast.testing import fixed_key
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpfast.errors.InsecureKeyWarning")
 
 KEYS, PEOPLE, MOST_ROWS = ("a", "b", "c"), (1, 2), 4
 LN_2 = Fraction(math.log(2))  # a step of the noise at rate 1 is worth a factor of 2, to 17 digits

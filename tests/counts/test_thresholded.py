@@ -34,20 +34,10 @@ from worlds import (
 )
 
 import dpfast
-from dpfast import (
-    DiscreteGaussian,
-    DTypeError,
-    Key,
-    KeyReuseError,
-    Ledger,
-    OtherInputError,
-    ParameterError,
-    Sensitivity,
-    UnusableValuesError,
-    thresholded,
-)
+from dpfast import DiscreteGaussian, Key, Ledger, Sensitivity, thresholded
 from dpfast.counts.records.partitions import NOISE, changed
 from dpfast.engines.jobs import GaussianWithholding, Withholding
+from dpfast.errors import DTypeError, KeyReuseError, OtherInputError, ParameterError, UnusableValuesError
 from dpfast.privacy import gaussian_threshold as gaussian_threshold_module
 from dpfast.privacy.gaussian import discrete_delta
 from dpfast.privacy.gaussian_threshold import Norms, least_sigma
@@ -847,7 +837,7 @@ class Unread:
 def test_the_price_is_known_before_the_values_are_read(tmp_path) -> None:
     """Whether the budget suffices, or the label is there, depends on no key and no count."""
     ledger = Ledger(tmp_path / "b.db", 1, delta=1e-6, create=True)
-    with pytest.raises(dpfast.BudgetExhausted):
+    with pytest.raises(dpfast.errors.BudgetExhausted):
         thresholded(**{**BEGUN, "epsilon": 2, "keys": Unread(), "counts": Unread()}, key=key_of(), ledger=ledger)
     thresholded(**BEGUN, key=key_of(), ledger=ledger)
     assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction("1e-6"))
@@ -897,7 +887,7 @@ def test_how_many_keys_a_bucket_has_shows_nowhere(tmp_path) -> None:
             lambda: thresholded(**{**BEGUN, "keys": [*names, names[0]], "counts": np.append(counts, 1)}),
             lambda: thresholded(**{**BEGUN, "keys": names, "counts": -counts}),
         ):
-            with pytest.raises(dpfast.DpfastError) as caught:
+            with pytest.raises(dpfast.errors.DpfastError) as caught:
                 attempt()
             said += [caught.value, caught.value.__cause__, caught.value.__context__]
         shown.append([f"{each!r} {each}" for each in said])
@@ -914,7 +904,7 @@ def test_values_that_are_refused_are_recorded(tmp_path, own) -> None:
             thresholded(**{**options, **wrong})
     with pytest.raises(ParameterError):
         thresholded(**{**options, "counts": [1]})
-    with pytest.raises(dpfast.BudgetExhausted):  # what is public is said whatever the values are
+    with pytest.raises(dpfast.errors.BudgetExhausted):  # what is public is said whatever the values are
         thresholded(**{**options, "counts": [1, 1, 1, -1], "epsilon": 4})
     assert [(entry.refused, entry.mechanism, entry.label) for entry in ledger.history()] == [
         (True, "thresholded", "" if not own else "words")

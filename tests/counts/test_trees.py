@@ -19,21 +19,11 @@ import pytest
 import tiers
 
 import dpfast
-from dpfast import (
-    BudgetExhausted,
-    DTypeError,
-    Key,
-    KeyReuseError,
-    Ledger,
-    NoisyTree,
-    OtherInputError,
-    ParameterError,
-    Sensitivity,
-    tree,
-)
+from dpfast import Key, Ledger, NoisyTree, Sensitivity, tree
 from dpfast.counts.trees import noisy_tree
 from dpfast.counts.trees.noise import TreeNoise, shares_of
 from dpfast.counts.trees.shape import Shape, named, regular
+from dpfast.errors import BudgetExhausted, DTypeError, KeyReuseError, OtherInputError, ParameterError
 from dpfast.noise import kernels
 from dpfast.privacy.exact.binomial import lower_bound, upper_bound
 from dpfast.testing import fixed_key
@@ -321,13 +311,13 @@ def test_each_level_has_its_own_stream(monkeypatch) -> None:
     """16 draws of scale 60 are equal by chance with probability below 1e-30."""
     zeros, wide = np.zeros(200, np.int64), {"epsilon": 0.1, "sensitivity": Sensitivity(1, 1)}
     for options in ({}, {"key": fixed_key(5).derive("streams")}):
-        with pytest.warns(dpfast.InsecureKeyWarning) if options else nullcontext():
+        with pytest.warns(dpfast.errors.InsecureKeyWarning) if options else nullcontext():
             assert shared_noise(tree(zeros, branching=3, **wide, **options)) == 0
     from dpfast.noise.release import seal
 
     one = lambda self, column, block, digest: bytes(32)  # noqa: E731  for every level
     monkeypatch.setattr(seal.Sealed, "stream_key", one)
-    with pytest.warns(dpfast.InsecureKeyWarning):
+    with pytest.warns(dpfast.errors.InsecureKeyWarning):
         planted = tree(zeros, branching=3, **wide, key=fixed_key(6).derive("streams"))
     assert shared_noise(planted) > 0
 
@@ -335,7 +325,7 @@ def test_each_level_has_its_own_stream(monkeypatch) -> None:
 def test_golden_nodes() -> None:
     """What csrc/stream.md says of trees stays so."""
     options: dict[str, Any] = {"branching": 4, "epsilon": 0.1, "sensitivity": Sensitivity(2, 1)}
-    with pytest.warns(dpfast.InsecureKeyWarning):
+    with pytest.warns(dpfast.errors.InsecureKeyWarning):
         found = tree(np.arange(40), **options, key=fixed_key(7).derive("golden"))
     assert [None if each is None else each[:4].tolist() for each in found.noisy] == [
         [79, 13, -11, 71], [169, 32, 26, 25], [136, 299, 270], None,
@@ -1053,7 +1043,9 @@ def test_bad_questions(ask, said) -> None:
 def test_a_million_cells_may_be_values_of_people() -> None:
     """The length alone says it, before a charge; counts by dpfast, or with levels, are counts."""
     ages, one = np.full(10**6, 40), {"epsilon": 1, "sensitivity": Sensitivity(1, 1)}
-    with pytest.warns(dpfast.WeakGuaranteeWarning, match="^counts has 1,000,000 cells.*dpfast.quantiles") as told:
+    with pytest.warns(
+        dpfast.errors.WeakGuaranteeWarning, match="^counts has 1,000,000 cells.*dpfast.quantiles"
+    ) as told:
         dpfast.tree(ages, branching=1000, **one)
     assert [each.filename for each in told] == [__file__]
     counted = dpfast.bounded_histogram([1, 2], [1, 2], domain=range(10**6), max_contributions=1)
@@ -1063,5 +1055,7 @@ def test_a_million_cells_may_be_values_of_people() -> None:
         dpfast.tree(ages, levels=[np.arange(10**6) // 1000], **one)
         counted.tree(epsilon=1, branching=1000)
         dpfast.tree(counted.counts, epsilon=1, branching=1000, sensitivity=counted.sensitivity)
-    with pytest.raises(dpfast.DTypeError, match="of an integer dtype, not float64: dpfast.quantiles takes values"):
+    with pytest.raises(
+        dpfast.errors.DTypeError, match="of an integer dtype, not float64: dpfast.quantiles takes values"
+    ):
         dpfast.tree(np.full(10, 40.5), **one)

@@ -16,7 +16,8 @@ import pytest
 import tiers
 from proofs import MODES, entered
 
-from dpfast import DiscreteGaussian, DpfastError
+from dpfast import DiscreteGaussian
+from dpfast.errors import DpfastError
 from dpfast.evidence.selftest import reference
 
 TINY = Fraction(1, 2**1000)

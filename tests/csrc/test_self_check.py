@@ -19,8 +19,9 @@ from miscompiled import SPOILT
 from proofs import CSRC, generator
 from tiers import ISAS
 
-from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
+from dpfast import DiscreteLaplace, Laplace, _native
 from dpfast._dpf import ffi, lib
+from dpfast.errors import SelfCheckError
 from dpfast.evidence.selftest import reference
 from dpfast.noise.mechanisms.laws import own_laws
 from dpfast.noise.random.random_bytes import random_bytes

@@ -11,7 +11,8 @@ import pytest
 import tiers
 from tiers import ISAS
 
-from dpfast import DiscreteLaplace, Laplace, UnusableValuesError
+from dpfast import DiscreteLaplace, Laplace
+from dpfast.errors import UnusableValuesError
 
 KEY = bytes(range(32))
 

@@ -46,7 +46,7 @@ DRAWS = """
     import dpfast
     from dpfast import _native
 
-    warnings.simplefilter("ignore", dpfast.InsecureKeyWarning)
+    warnings.simplefilter("ignore", dpfast.errors.InsecureKeyWarning)
     key, found = dpfast.testing.fixed_key(34), {}
     LAWS = {  # and digits of which some draws need more
         "discrete Laplace, by a table": (dpfast.DiscreteLaplace(1, 3), 7),
@@ -61,7 +61,7 @@ DRAWS = """
         values = np.zeros(n, int if law.INTEGERS else float)
         try:
             return float(law.release(values, key=key.derive(label), resume=True).sum())
-        except dpfast.DpfastError as failure:
+        except dpfast.errors.DpfastError as failure:
             assert "leave it undecided" in str(failure), failure
 
     def all_drawn(law, name, *digits):

@@ -49,7 +49,7 @@ class Watched:
 
     def pytest_collection_finish(self) -> None:
         """From now on each refusal of what Windows lacks is counted, whoever catches it."""
-        from dpfast import UnsupportedError
+        from dpfast.errors import UnsupportedError
 
         def begun(error: UnsupportedError, *said: object) -> None:
             self.refusals += 1

@@ -14,8 +14,8 @@ import faulted
 import pytest
 import visits
 
-from dpfast import FileError
 from dpfast.engines import jobs
+from dpfast.errors import FileError
 
 FAULTS = ("shuffle", "stage", "before", "after", "numpy")  # faulted.Fault, but for the straggler
 DISKS = {"full stage": ("stage", 1500), "full output": ("out", 64)}  # what is on a disk of so many KiB

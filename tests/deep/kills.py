@@ -37,7 +37,7 @@ LOCKDROP = """
             try:
                 ledger.spend(dpfast.Guarantee(1))
                 paid += 1
-            except dpfast.BudgetExhausted:
+            except dpfast.errors.BudgetExhausted:
                 break
             except Exception as error:
                 errors.append(repr(error))

@@ -15,9 +15,9 @@ import pytest
 import visits
 
 import dpfast
-from dpfast import OtherInputError
 from dpfast.engines import jobs
 from dpfast.engines.jobs import tasks
+from dpfast.errors import OtherInputError
 
 EXAMPLE = faulted.TESTS.parent / "examples" / "with_ray.py"
 FAULTS = ("shuffle", "stage", "before", "after", "numpy")  # faulted.Fault

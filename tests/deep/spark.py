@@ -21,9 +21,9 @@ import visits
 from faulted import Planted, disk
 from places import TESTS
 
-from dpfast import FileError, KeyReuseError
 from dpfast.engines import jobs
 from dpfast.engines.jobs import verbs
+from dpfast.errors import FileError, KeyReuseError
 
 PORT = 17_077
 ROOM = (1024, 1536, 2400)  # KiB of a disk: of no domain, of no stage, of no output

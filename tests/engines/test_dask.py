@@ -27,10 +27,10 @@ import visits  # noqa: E402
 from visits import AN_ID, CAPS, PHASES, SECRET, at_home, charges, files, job, same  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import FileError, OtherInputError, ParameterError  # noqa: E402
 from dpfast.engines import dask, jobs  # noqa: E402
 from dpfast.engines.jobs import tasks, verbs  # noqa: E402
 from dpfast.engines.jobs.keys import ipc  # noqa: E402
+from dpfast.errors import FileError, OtherInputError, ParameterError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ROWS = visits.visits()
@@ -188,7 +188,7 @@ def test_people_of_two_types_are_refused_by_name(tmp_path, client, types) -> Non
     frames = pytest.importorskip("dask.dataframe").from_map(pa.Table.to_pandas, tables, meta=tables[0].to_pandas())
     key = dpfast.KeyFile(home / "visits.key").derive("q")
     for rows in (folder, tables, frames):
-        with pytest.raises(dpfast.DTypeError, match=f"user {visits.MIXED}|integers or texts|cannot be read"):
+        with pytest.raises(dpfast.errors.DTypeError, match=f"user {visits.MIXED}|integers or texts|cannot be read"):
             dask.bounded_counts(rows, **visits.ONCE, key=key, stage=home / "s", client=client, shards=3)
     assert not (home / "s" / verbs.FROZEN).exists()
 
@@ -225,7 +225,7 @@ def test_objects_of_dask_are_what_they_are(tmp_path, client, convert, people, me
         for i, rows in enumerate(forms):
             how = {**visits.ONCE, "key": key, "stage": home / f"{i}", "client": client, "shards": 3}
             if message:
-                with pytest.raises(dpfast.DTypeError, match=message):
+                with pytest.raises(dpfast.errors.DTypeError, match=message):
                     dask.bounded_counts(rows, **how)
             else:
                 dask.bounded_counts(rows, **how)
@@ -237,7 +237,9 @@ def test_what_a_task_says_of_values_is_told_by_its_kind(tmp_path, client) -> Non
     key = dpfast.KeyFile(home / "visits.key").derive("q")
     late = [ROWS.slice(0, 9), client.submit(fail, f"at {SECRET}", pure=False)]
     for rows in (late, late[::-1]):
-        with pytest.raises(dpfast.DTypeError, match=r"^rows cannot be read: OSError of a task of Dask$") as refused:
+        with pytest.raises(
+            dpfast.errors.DTypeError, match=r"^rows cannot be read: OSError of a task of Dask$"
+        ) as refused:
             dask.bounded_counts(rows, **visits.ONCE, key=key, stage=home / "s", client=client, shards=3)
         assert refused.value.__suppress_context__
 
@@ -341,7 +343,7 @@ def test_logs_and_names_of_tasks_hold_no_key_and_no_row(tmp_path, client) -> Non
     with pytest.raises(OtherInputError, match="changed after it was frozen"):
         dask.verify(home / "o", counts, visits.mechanism("known", counts), key=key, client=client)
     nulls = ROWS.set_column(1, "page", pa.array([None, *[SECRET + 5] * (ROWS.num_rows - 1)]))
-    with pytest.raises(dpfast.DTypeError, match="nulls"):
+    with pytest.raises(dpfast.errors.DTypeError, match="nulls"):
         dask.bounded_counts([nulls], key=key, stage=home / "n", **how)
     found = told(client)
     for shown in (b"Compute Failed", b"DEBUG", b"_freeze-", b"Nanny"):
@@ -401,9 +403,9 @@ def test_bad_input_is_one_error_on_the_driver(tmp_path, client) -> None:
         ([ROWS], {"by": "town"}, ParameterError, "column 'town'"),
         ([ROWS], {"domain": [1, 1]}, ParameterError, "each key once"),
         ([], {}, ParameterError, "at least one part"),
-        (5, {}, dpfast.DTypeError, "rows must be"),
-        ([ROWS.set_column(0, "user", nulls)], {}, dpfast.DTypeError, "none missing|no nulls"),
-        ([ROWS.set_column(1, "page", nulls)], {}, dpfast.DTypeError, "no nulls"),
+        (5, {}, dpfast.errors.DTypeError, "rows must be"),
+        ([ROWS.set_column(0, "user", nulls)], {}, dpfast.errors.DTypeError, "none missing|no nulls"),
+        ([ROWS.set_column(1, "page", nulls)], {}, dpfast.errors.DTypeError, "no nulls"),
     ):
         with pytest.raises(error, match=message):
             dask.bounded_counts(

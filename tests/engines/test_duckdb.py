@@ -23,9 +23,9 @@ from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # n
 from visits import CAPS, KINDS, at_home, charges, files, job, same  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import DTypeError, ParameterError  # noqa: E402
 from dpfast.engines import duckdb, jobs  # noqa: E402
 from dpfast.engines.jobs import out_of_core, verbs  # noqa: E402
+from dpfast.errors import DTypeError, ParameterError  # noqa: E402
 
 
 @cache

@@ -20,13 +20,14 @@ from jobs_of_visits import ROWS, counted, key_of
 from visits import KINDS, PAGES, PHASES, SECRET, at_home, charges, files, job, mechanism, same
 
 import dpfast
-from dpfast import DiscreteLaplace, FileError, OtherInputError, ParameterError, bounded_histogram
+from dpfast import DiscreteLaplace, bounded_histogram
 from dpfast.counts.records.bounded_histogram import Bounds
 from dpfast.counts.records.partitions import NOISE, canonical
 from dpfast.engines import jobs
 from dpfast.engines.jobs import table, tasks, verbs
 from dpfast.engines.jobs.folder import Folder
 from dpfast.engines.jobs.keys import ipc, names_of_runs, runs_of
+from dpfast.errors import FileError, OtherInputError, ParameterError
 from dpfast.noise.release.names import Names
 from dpfast.noise.release.seal import bytes_of
 

@@ -15,17 +15,10 @@ from jobs_of_visits import ROWS, counted, key_of
 from visits import PAGES, SECRET, at_home, charges, files, job, mechanism
 
 import dpfast
-from dpfast import (
-    BudgetExhausted,
-    DiscreteLaplace,
-    DTypeError,
-    FileError,
-    KeyReuseError,
-    OtherInputError,
-    ParameterError,
-)
+from dpfast import DiscreteLaplace
 from dpfast.engines import jobs
 from dpfast.engines.jobs import tasks, verbs
+from dpfast.errors import BudgetExhausted, DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError
 
 # ------------------------------------------------------------------ bad input
 

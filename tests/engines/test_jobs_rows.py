@@ -22,12 +22,12 @@ from pyarrow import fs
 from visits import CAPS, PAGES, PHASES, SECRET, at_home, charges, job, mechanism
 
 import dpfast
-from dpfast import DTypeError, FileError, KeyReuseError
 from dpfast.app.cli import commands
 from dpfast.engines import jobs
 from dpfast.engines.jobs import folder as folders
 from dpfast.engines.jobs import tasks, verbs
 from dpfast.engines.jobs.folder import Folder
+from dpfast.errors import DTypeError, FileError, KeyReuseError
 
 # ------------------------------------------------------------------ folders, rows, the command line
 
@@ -319,7 +319,7 @@ def test_names_of_columns_that_are_no_texts_are_refused(tmp_path, name: str, spo
     (tmp_path / "rows.parquet").write_bytes(whole.replace(place, place[:2] + spoilt))
     key = dpfast.KeyFile.create(tmp_path / "k.key").derive("q")
     for rows in (tmp_path / "rows.parquet", pq.read_table(tmp_path / "rows.parquet")):
-        with pytest.raises(dpfast.DTypeError, match="names of the rows' columns must be UTF-8"):
+        with pytest.raises(dpfast.errors.DTypeError, match="names of the rows' columns must be UTF-8"):
             jobs.counted(rows, by="k", column="n", key=key, stage=tmp_path / "stage")
 
 
@@ -334,7 +334,7 @@ def test_a_damaged_block_is_refused(tmp_path) -> None:
     whole = block.read_bytes()
     for at in [at for at in range(len(whole)) if at % 11 == 0 or whole[at] in b"kn"]:  # names of columns, too
         block.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
-        with suppress(dpfast.DpfastError):
+        with suppress(dpfast.errors.DpfastError):
             jobs.verify(tmp_path / "out", counts, how, key=key)
     block.write_bytes(whole)
     jobs.verify(tmp_path / "out", counts, how, key=key)
@@ -358,7 +358,7 @@ def test_what_a_stage_or_an_output_says_of_itself_may_be_anything(tmp_path, monk
     for place in (home / "a.out" / verbs.MANIFEST, *(home / "a.stage").glob("*.json")):
         whole = place.read_bytes()
         place.write_text(damaged)
-        with pytest.raises(dpfast.DpfastError, match=r"damaged|of this release|key must be"):
+        with pytest.raises(dpfast.errors.DpfastError, match=r"damaged|of this release|key must be"):
             again()
         place.write_bytes(whole)
         again()

@@ -18,11 +18,12 @@ from jobs_of_visits import counted, key_of
 from visits import at_home, charges, files, mechanism
 
 import dpfast
-from dpfast import DiscreteLaplace, FileError, ParameterError
+from dpfast import DiscreteLaplace
 from dpfast.engines import jobs
 from dpfast.engines.jobs import folder as folders
 from dpfast.engines.jobs import tasks, verbs
 from dpfast.engines.jobs.folder import Folder
+from dpfast.errors import FileError, ParameterError
 
 # ------------------------------------------------------------------ whose stage, and whose output
 
@@ -201,10 +202,12 @@ def test_a_stage_that_was_complete_before_the_call_is_said_with_its_date(tmp_pat
         jobs.counted(table, by="k", column="n", key=key_of(home, "t"), stage=home / "t.stage")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error", dpfast.KeptStageWarning)
+        warnings.simplefilter("error", dpfast.errors.KeptStageWarning)
         again()
     for name in "at":
         os.utime(home / f"{name}.stage" / verbs.FROZEN, (1_795_528_800, 1_795_528_800))
-    with pytest.warns(dpfast.KeptStageWarning, match="was frozen before this call, 2026-11-24 14:00 UTC: ") as told:
+    with pytest.warns(
+        dpfast.errors.KeptStageWarning, match="was frozen before this call, 2026-11-24 14:00 UTC: "
+    ) as told:
         again()
     assert [Path(each.filename).name for each in told] == ["jobs_of_visits.py", "test_jobs_stages.py"]

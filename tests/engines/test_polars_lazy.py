@@ -17,9 +17,9 @@ from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # n
 from visits import CAPS, at_home, charges  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import DTypeError, ParameterError  # noqa: E402
 from dpfast.engines import jobs  # noqa: E402
 from dpfast.engines import polars as polars_lazy  # noqa: E402
+from dpfast.errors import DTypeError, ParameterError  # noqa: E402
 
 
 class TestPolars(OutOfCore):

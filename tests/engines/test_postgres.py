@@ -30,9 +30,9 @@ from places import TESTS  # noqa: E402
 from visits import CAPS, KINDS, SECRET, at_home, charges, files, job, same  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast import DTypeError, FileError, ParameterError  # noqa: E402
 from dpfast.engines import jobs, postgres  # noqa: E402
 from dpfast.engines.jobs import out_of_core, tasks, verbs  # noqa: E402
+from dpfast.errors import DTypeError, FileError, ParameterError  # noqa: E402
 
 pytestmark = pytest.mark.skipif(on_postgres.programs() is None, reason="there is no server of PostgreSQL")
 TEXT = "CAST({} AS text)"  # what makes a key or a unit of most types

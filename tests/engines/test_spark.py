@@ -32,9 +32,9 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from visits import AN_ID, CAPS, KINDS, SECRET, at_home, charges, files, job, same
 
 import dpfast
-from dpfast import DTypeError, FileError, OtherInputError, ParameterError
 from dpfast.engines import jobs, spark
 from dpfast.engines.jobs import tasks, verbs
+from dpfast.errors import DTypeError, FileError, OtherInputError, ParameterError
 
 pytestmark = [
     pytest.mark.own_environment,
@@ -433,7 +433,7 @@ def test_spark_connect_takes_keys_of_files_alone(tmp_path) -> None:
     with pytest.raises(ParameterError, match="key must be of a KeyFile under Spark Connect"):
         spark.bounded_counts(rows, key=dpfast.Key.generate().derive("q"), unit="user", by="page", stage=tmp_path / "s")
     key = dpfast.KeyFile(at_home(tmp_path) / "visits.key").derive("q")
-    with pytest.raises(dpfast.DTypeError, match="AttributeError of Spark"):  # taken: it goes on to the probe
+    with pytest.raises(dpfast.errors.DTypeError, match="AttributeError of Spark"):  # taken: it goes on to the probe
         spark.bounded_counts(rows, key=key, unit="user", by="page", stage=tmp_path / "s")
 
 

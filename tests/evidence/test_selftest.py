@@ -12,8 +12,8 @@ import reference
 import tiers
 from scipy import stats
 
-from dpfast import DiscreteLaplace, ParameterError, _native
-from dpfast.errors import SelfCheckError
+from dpfast import DiscreteLaplace, _native
+from dpfast.errors import ParameterError, SelfCheckError
 from dpfast.evidence import selftest, statistics
 from dpfast.evidence.selftest import (
     CHECKS,

@@ -72,7 +72,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 
 @pytest.mark.parametrize(("task", "hint"), REFUSED, ids=[hint for _, hint in REFUSED])
 def test_a_refusal_says_what_helps(task, hint) -> None:
-    with pytest.raises((dpfast.DpfastError, AttributeError), match=hint):
+    with pytest.raises((dpfast.errors.DpfastError, AttributeError), match=hint):
         task()
 
 

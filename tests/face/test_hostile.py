@@ -39,7 +39,7 @@ def test_good_arguments_are_good(calls) -> None:
     pytest.importorskip("dp_accounting")  # dp_event needs it
     for call in calls:
         if call.name in REFUSED:
-            with pytest.raises(dpfast.DpfastError):
+            with pytest.raises(dpfast.errors.DpfastError):
                 call(call.arguments())
         else:
             call(call.arguments())
@@ -67,7 +67,7 @@ def test_every_option_of_a_release_is_refused_before_anything_is_lost(calls) -> 
     assert refused > 2000
 
 
-def named(parameter: str, refusal: dpfast.DpfastError) -> bool:
+def named(parameter: str, refusal: dpfast.errors.DpfastError) -> bool:
     return any(name in str(refusal).lower() for name in (parameter, *ALSO_NAMED.get(parameter, [])))
 
 
@@ -100,12 +100,12 @@ def _raises(counts, out) -> Never:
 
 
 def _tells(counts, out) -> Never:
-    raise dpfast.ParameterError(f"counts must be small, got {counts[0]}")
+    raise dpfast.errors.ParameterError(f"counts must be small, got {counts[0]}")
 
 
 def _half_done(counts, out) -> Never:
     out[0] = 5
-    raise dpfast.ParameterError("counts must be small")
+    raise dpfast.errors.ParameterError("counts must be small")
 
 
 def _fails_late(counts, out) -> Never:

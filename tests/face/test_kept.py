@@ -37,10 +37,10 @@ def test_a_release_that_was_begun_is_the_same_or_refused_by_what_its_seal_lacks(
     ledgers = home.ledger, home.exchanged
     before = [(each.spent, len(each.history())) for each in ledgers]
     if name in LACKING:
-        with pytest.raises((dpfast.KeyReuseError, SystemExit)) as caught:
+        with pytest.raises((dpfast.errors.KeyReuseError, SystemExit)) as caught:
             kept.CASES[name](home)
         assert LACKING[name] in str(caught.value) + capsys.readouterr().err
-        assert not isinstance(caught.value, dpfast.OtherInputError)
+        assert not isinstance(caught.value, dpfast.errors.OtherInputError)
     else:
         assert sha256(kept.CASES[name](home)).hexdigest() == RELEASED[name]
     assert [(each.spent, len(each.history())) for each in ledgers] == before

@@ -19,7 +19,7 @@ from doors import BYTES, CELL, NAME, PRIVATE, SECRET, SEEN, VALUE, bounded, obje
 
 import dpfast
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpfast.errors.InsecureKeyWarning")
 CLASSES = [name for name in dpfast.__all__ if isinstance(getattr(dpfast, name), type)]
 OBJECTS = [name for name in CLASSES if not issubclass(getattr(dpfast, name), (Exception, Warning))]
 
@@ -37,7 +37,7 @@ def used(made: Any) -> Any:
         ("select", np.array([SECRET, 0])),
     ):
         if hasattr(made, name):
-            with suppress(dpfast.DpfastError, TypeError):  # a ledger's release takes a mechanism before
+            with suppress(dpfast.errors.DpfastError, TypeError):  # a ledger's release takes a mechanism before
                 getattr(made, name)(values)
     return made
 
@@ -170,7 +170,7 @@ def test_no_key_stands_among_the_locals_of_a_traceback(refused: str) -> None:
     """That of digests tests guesses at the values that were digested."""
     key = dpfast.Key.generate().derive("q")
     secrets = [tiers.secret_of(key), getattr(key, tiers.KEYED)("block digest")]
-    with pytest.raises(dpfast.DpfastError) as caught:
+    with pytest.raises(dpfast.errors.DpfastError) as caught:
         REFUSED[refused](key)
     found = dict(_shown_by(caught.value))
     assert found

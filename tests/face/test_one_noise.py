@@ -201,7 +201,7 @@ def stepped(
     totals = PlainTotals(epsilon=1) if totals is None else totals
     running = world.ledger.running(totals, **options, resume=bool(world.ledger.history()))
     for t, day in enumerate(days, 1):
-        with suppress(dpfast.ParameterError):  # the first one is released, and the state has gone on
+        with suppress(dpfast.errors.ParameterError):  # the first one is released, and the state has gone on
             noisy = running.step(t, day)
     return dict(zip(names, _plus(noisy.values, np.sum(days, axis=0)), strict=True))
 
@@ -233,7 +233,7 @@ def counted_steps(
     rows = plain.bounded(**(caps or {"max_partitions": 1, "max_per_partition": 1}))
     running = world.ledger.running(rows, **options, resume=bool(world.ledger.history()))
     for t, day in enumerate(ROW_DAYS if days is None else days, 1):
-        with suppress(dpfast.ParameterError):  # the first one is released, and the state has gone on
+        with suppress(dpfast.errors.ParameterError):  # the first one is released, and the state has gone on
             noisy = running.step(t, *day)
     return dict(zip(names, _plus(noisy.values, [2] * N), strict=True))
 

@@ -208,10 +208,10 @@ DOORS = {
     "a file": ("write('refuse'); result = Path('out').read_bytes(), sorted(os.listdir())", "(b'new\\n\\x1a', ['out', 'out.json'])"),
     "a file again": ("write('refuse'); write('replace'); result = sorted(os.listdir())", "['out', 'out.json']"),
     "a file that is there": ("write('refuse'); write('keep'); write('compare'); result = sorted(os.listdir())", "['out', 'out.json']"),
-    "a file refused": ("write('refuse')\ntry: write('refuse')\nexcept dpfast.FileError: result = sorted(os.listdir())", "['out', 'out.json']"),
+    "a file refused": ("write('refuse')\ntry: write('refuse')\nexcept dpfast.errors.FileError: result = sorted(os.listdir())", "['out', 'out.json']"),
     "a file that fails": ("try:\n with atomic_write(Path('out'), '{}', found='refuse'): raise ValueError\nexcept ValueError: result = os.listdir()", "[]"),
     "a file that came meanwhile": (
-        "try:\n with atomic_write(Path('out'), '{}', found='refuse'): Path('out').touch()\nexcept dpfast.FileError: result = os.listdir()", "['out']"),
+        "try:\n with atomic_write(Path('out'), '{}', found='refuse'): Path('out').touch()\nexcept dpfast.errors.FileError: result = os.listdir()", "['out']"),
     "CSV": (PRIVATIZE.format("out.csv", " --report page.html"), DONE),
     "Parquet": (PRIVATIZE.format("out.parquet", ""), DONE),
     "Arrow": (PRIVATIZE.format("out.arrow", ""), DONE),
@@ -304,6 +304,6 @@ def test_a_file_system_without_a_full_flush(tmp_path, monkeypatch, number) -> No
 def test_a_flush_that_fails_fails(tmp_path, monkeypatch) -> None:
     """A disk's error is no sign of a file system without one."""
     drive = Drive(monkeypatch, errno.EIO)
-    with pytest.raises(dpfast.FileError, match="cannot write .*out: Input/output error"):
+    with pytest.raises(dpfast.errors.FileError, match="cannot write .*out: Input/output error"):
         written(tmp_path / "out")
     assert (drive.calls, [*tmp_path.iterdir()]) == ([], [])

@@ -50,13 +50,13 @@ def test_a_seed_is_answered_with_what_there_is(calls) -> None:
         for option in ("seed", "rng", "random_state"):
             good = calls[name].arguments()
             with pytest.raises(
-                dpfast.DTypeError, match=f"keyword argument '{option}'.*no seed.*testing.fixed_key"
+                dpfast.errors.DTypeError, match=f"keyword argument '{option}'.*no seed.*testing.fixed_key"
             ) as told:
                 calls[name]({**good, option: 7})
             assert name.partition(".")[0] in str(told.value) or "." in name
     histogram = doors.bounded(domain=["flu"])
     for call in (histogram.release, histogram.tree):
-        with pytest.raises(dpfast.DTypeError, match="no seed"):
+        with pytest.raises(dpfast.errors.DTypeError, match="no seed"):
             call(
                 *[doors.MECHANISM] * (call == histogram.release),
                 seed=7,

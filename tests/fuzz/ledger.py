@@ -76,7 +76,7 @@ class Target:
         try:
             ledger = dpfast.Ledger(self._path)
             spent = ledger.spent
-        except dpfast.LedgerError:
+        except dpfast.errors.LedgerError:
             return
         except Exception as error:
             raise Finding(f"open: {type(error).__name__}: {error}") from error
@@ -106,7 +106,7 @@ class Target:
         before, did = self._told(ledger), (self._look if action in LOOKS else self._spend)
         try:
             paid = did(ledger, action, charged)
-        except dpfast.DpfastError:
+        except dpfast.errors.DpfastError:
             paid = 0
         except Finding:
             raise
@@ -122,7 +122,7 @@ class Target:
 
     @staticmethod
     def _verified(ledger: dpfast.Ledger) -> bool:
-        with contextlib.suppress(dpfast.LedgerError):
+        with contextlib.suppress(dpfast.errors.LedgerError):
             return ledger.verify() > 0
         return False
 
@@ -162,7 +162,7 @@ class Target:
     def _told(ledger: dpfast.Ledger) -> dpfast.Guarantee | None:
         try:
             return ledger.spent
-        except dpfast.LedgerError:
+        except dpfast.errors.LedgerError:
             return None
         except Exception as error:
             raise Finding(f"spent: {type(error).__name__}: {error}") from error

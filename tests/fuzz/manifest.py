@@ -87,7 +87,7 @@ class Target:
                 self._csv_again(verb)
             else:
                 self._job_again(kind, verb)
-        except dpfast.DpfastError:
+        except dpfast.errors.DpfastError:
             pass
         except Finding:
             raise

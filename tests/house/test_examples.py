@@ -196,7 +196,7 @@ DOCUMENTED = sorted(
 
 
 @pytest.mark.parametrize("module", DOCUMENTED)
-@pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning", "ignore::dpfast.WeakGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::dpfast.errors.InsecureKeyWarning", "ignore::dpfast.errors.WeakGuaranteeWarning")
 def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch) -> None:
     """Those of an adapter where its library is installed. No draw decides one, but for 1e-8."""
     monkeypatch.chdir(tmp_path)

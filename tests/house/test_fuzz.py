@@ -16,10 +16,10 @@ from fuzz import TARGETS, Finding, judged, target
 from fuzz.choices import Choices
 
 import dpfast
-from dpfast import FileError
 from dpfast.app.cli import main
 from dpfast.counts.records import partitions
 from dpfast.engines import jobs
+from dpfast.errors import FileError
 
 # Inputs that once broke a promise, by target.
 ONCE: list[tuple[str, bytes, str]] = [

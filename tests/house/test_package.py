@@ -7,6 +7,8 @@ import ast
 import re
 import tomllib
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +16,67 @@ from deep import lowest
 from places import ROOT, every_test_file
 
 import dpfast
+from dpfast import errors
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
+MODULES = ["adapters", "engines.jobs", "errors", "ledger", "numba", "postprocess", "testing"]
+LIBRARIES = [f"adapters.{name}" for name in ("diffprivlib", "opacus", "opendp", "pipeline_dp", "smartnoise", "tumult")]
+LIBRARIES += [f"engines.{name}" for name in ("dask", "duckdb", "polars", "postgres", "spark")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_editor_completes_the_public_names_of_a_module(name: str) -> None:
+    module = import_module(f"dpfast.{name}")
+    assert dir(module) == sorted(module.__all__)
+    assert all(getattr(module, each) is not None for each in module.__all__)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_so_do_modules_whose_libraries_may_be_missing(name: str) -> None:
+    """By their text."""
+    text = (ROOT / "dpfast" / f"{name.replace('.', '/')}.py").read_text("utf-8")
+    assert "\ndef __dir__() -> list[str]:\n    return __all__\n" in text
+    [public] = [
+        ast.literal_eval(node.value)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    assert all(len(re.findall(rf"\b{each}\b", text)) > 1 for each in public)
+
+
+def test_an_editor_completes_no_constant_that_rooms_share() -> None:
+    """An object shows none, and has its fields, those that are computed later among them."""
+    for thing in (dpfast.DiscreteLaplace(1, 1), dpfast.Sensitivity(l0=1, linf=1), dpfast.Guarantee(1)):
+        found = [name for name in dir(thing) if not name.startswith("_")]
+        assert not [name for name in found if name.isupper()]
+        assert len(found) == len(set(found)) > 5
+    assert {"NUMBERS", "LAW"} <= {*vars(dpfast.Guarantee), *vars(dpfast.DiscreteLaplace)}
+    assert {"rho", "epsilon", "group"} <= set(dir(dpfast.Guarantee(1)))
+
+
+def errors_by_their_former_names(text: str) -> list[str]:
+    """What names an error as if it were at the top of the package."""
+    kinds = "|".join(errors.__all__)
+    dotted = re.findall(rf"(?<![\w.])dpfast\.(?:{kinds})\b", text)
+    imports = re.findall(r"from dpfast import (?:\([^)]*\)|[^\n]*)", text)
+    return dotted + [each for each in imports if re.search(rf"\b(?:{kinds})\b", each)]
+
+
+def test_nothing_here_names_an_error_by_its_former_name() -> None:
+    planted = "import dpfast\nexcept dpfast.FileError:\nfrom dpfast import (\n    Key,\n    FileError,\n)\n"
+    assert len(errors_by_their_former_names(planted)) == 2
+    assert not errors_by_their_former_names("dpfast.errors.FileError, from dpfast.errors import FileError")
+    rooms = [ROOT / name for name in ("benchmarks", "docs", "dpfast", "examples", "tests", "tools")]
+    files = [path for room in rooms for kind in ("py", "md") for path in room.rglob(f"*.{kind}")]
+    files = [path for path in [*files, *ROOT.glob("*.md"), *ROOT.glob("*.toml")] if path.name != Path(__file__).name]
+    assert len(files) > 500
+    assert {path: found for path in files if (found := errors_by_their_former_names(path.read_text("utf-8")))} == {}
+
+
 def test_an_editor_completes_the_public_names_and_no_others() -> None:
-    """dir() finds late imports, such as Ledger, and hides modules, such as errors."""
+    """dir() finds late imports, such as Ledger, and hides the modules that they come from."""
     assert {name for name in dir(dpfast) if not name.startswith("__")} == set(dpfast.__all__)
     assert "__version__" in dir(dpfast)
     assert all(getattr(dpfast, name) is not None for name in dir(dpfast) if name in dpfast.__all__)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -287,4 +288,8 @@ def test_an_editable_install_is_a_path() -> None:
 
 
 def test_the_version_is_one() -> None:
+    """And the licence: of the package, and of what cites it."""
     assert dpfast.__version__ == PROJECT["version"]
+    cited = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE))
+    assert (cited["version"], cited["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert {"cff-version", "message", "title"} <= cited.keys()

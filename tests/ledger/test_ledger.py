@@ -11,25 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import tiers
 from ledgers import CELLS, TENTH, ZEROS, release_key
 
 import dpfast
-from dpfast import (
-    BudgetExhausted,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DTypeError,
-    Gaussian,
-    Guarantee,
-    Key,
-    KeyReuseError,
-    Laplace,
-    Ledger,
-    LedgerError,
-    NoGuaranteeError,
-    ParameterError,
-    _native,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Key, Laplace, Ledger
+from dpfast.errors import BudgetExhausted, DTypeError, KeyReuseError, LedgerError, NoGuaranteeError, ParameterError
 from dpfast.ledger import store
 from dpfast.noise.mechanisms import mechanism as steps
 
@@ -61,7 +48,7 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch) -> None:
     before, target = ledger.path.read_bytes(), np.arange(50)
     with monkeypatch.context() as patch:
         for source in ("draw", "take"):
-            patch.setattr(_native.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
+            patch.setattr(tiers.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
         patch.setattr(steps, "run_small", lambda *_: pytest.fail("a key was drawn"))
         message = r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released$"
         with pytest.raises(BudgetExhausted, match=message):
@@ -112,7 +99,9 @@ def test_the_largest_budget_is_one(tmp_path, most) -> None:
     """At both limits a ledger is made; just beyond, it is refused, and there is no file."""
     assert dpfast.Ledger(tmp_path / "most.db", most, create=True).remaining.epsilon == most
     for beyond in (Fraction(2**64) + Fraction(1, 2**900), Fraction(2**1100 + 1, 2**1100 - 1)):
-        with pytest.raises(dpfast.ParameterError, match=r"epsilon must be at most 2\*\*64 and of at most 1100 bits"):
+        with pytest.raises(
+            dpfast.errors.ParameterError, match=r"epsilon must be at most 2\*\*64 and of at most 1100 bits"
+        ):
             dpfast.Ledger(tmp_path / "beyond.db", beyond, create=True)
     assert not (tmp_path / "beyond.db").exists()
 
@@ -151,7 +140,7 @@ def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch) -> Non
         other.close()
         return insert(connection, *row)
 
-    for place, name in ((_native.StreamKey, "draw"), (_native.StreamKey, "take"), (steps, "run_small")):
+    for place, name in ((tiers.StreamKey, "draw"), (tiers.StreamKey, "take"), (steps, "run_small")):
         monkeypatch.setattr(place, name, watched(getattr(place, name)))
     monkeypatch.setattr(store, "insert", inserted)
     ledger.release(TENTH, ZEROS)
@@ -207,7 +196,7 @@ def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, erro
 def test_what_is_refused_for_its_values_is_on_record(ledger, options, capsys) -> None:
     """It costs nothing, and tells that somebody asked."""
     for values in ([0.5, np.nan], [0.5, np.inf]):
-        with pytest.raises(dpfast.UnusableValuesError):
+        with pytest.raises(dpfast.errors.UnusableValuesError):
             ledger.release(Laplace(Decimal("0.1"), 1), values, **options)
     history = Ledger(ledger.path).history()
     assert [(entry.refused, entry.epsilon, entry.parameters["refused"]) for entry in history] == [

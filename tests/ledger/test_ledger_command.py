@@ -15,12 +15,8 @@ from fresh import python
 from ledgers import CELLS, TENTH, ZEROS, command
 
 import dpfast
-from dpfast import (
-    DiscreteGaussian,
-    Guarantee,
-    Ledger,
-    LedgerError,
-)
+from dpfast import DiscreteGaussian, Guarantee, Ledger
+from dpfast.errors import LedgerError
 from dpfast.privacy.formatting import amount
 
 # ------------------------------------------------------------------ processes and threads

@@ -24,14 +24,8 @@ import pytest
 from ledgers import ALTERED, TENTH, UNTOLD, ZEROS, command, edited, release_key, rewritten
 
 import dpfast
-from dpfast import (
-    DTypeError,
-    Guarantee,
-    KeyReuseError,
-    Ledger,
-    LedgerError,
-    ParameterError,
-)
+from dpfast import Guarantee, Ledger
+from dpfast.errors import DTypeError, KeyReuseError, LedgerError, ParameterError
 from dpfast.ledger import store
 
 # ------------------------------------------------------------------ the file

@@ -13,23 +13,12 @@ from typing import Never
 import mpmath
 import numpy as np
 import pytest
+import tiers
 from ledgers import CELLS, TENTH, UNTOLD, ZEROS, command, release_key
 
 import dpfast
-from dpfast import (
-    BudgetExhausted,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DTypeError,
-    EntropyError,
-    Gaussian,
-    Guarantee,
-    Ledger,
-    LedgerError,
-    ParameterError,
-    Sensitivity,
-    _native,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Ledger, Sensitivity
+from dpfast.errors import BudgetExhausted, DTypeError, EntropyError, LedgerError, ParameterError
 from dpfast.noise.mechanisms import mechanism as steps
 
 # ------------------------------------------------------------------ in Gaussian privacy
@@ -230,7 +219,7 @@ def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch) -> N
             raise failure
 
         with monkeypatch.context() as patch, pytest.raises(type(failure)):
-            patch.setattr(_native.StreamKey, "draw", fail)
+            patch.setattr(tiers.StreamKey, "draw", fail)
             ledger.release(TENTH, np.zeros(5000, np.int64))
         with monkeypatch.context() as patch, pytest.raises(type(failure)):
             patch.setattr(steps, "run_small", fail)  # whose kernel draws the key
@@ -254,7 +243,7 @@ def test_choices_and_answers_pay_too(path, mechanism, values, unusable, capsys) 
     ledger = Ledger(path, 1, adjacency=mechanism.guarantee.adjacency, create=True)
     ledger.release(mechanism, values, label="q")
     if unusable is not None:
-        with pytest.raises(dpfast.UnusableValuesError):
+        with pytest.raises(dpfast.errors.UnusableValuesError):
             ledger.release(mechanism, unusable, label="q")
     with pytest.raises(DTypeError, match="^'nope' is no option of a release by"):
         ledger.release(mechanism, values, nope=1)
@@ -279,7 +268,7 @@ def test_private_keys_pay_too(ledger) -> None:
     first = dpfast.thresholded(["a", "b"], [500, 1], **how, key=release_key())
     again = dpfast.thresholded(["b", "a"], [1, 500], **how, key=release_key(), resume=True)
     assert (first.counts == again.counts).all()
-    with pytest.raises(dpfast.OtherInputError):
+    with pytest.raises(dpfast.errors.OtherInputError):
         dpfast.thresholded(["a", "b"], [500, 2], **how, key=release_key(), resume=True)
     assert ledger.spent == Guarantee(Decimal("0.2"), Decimal("2e-7"))
     assert [entry.label for entry in ledger.history()] == ["words", "visits/age", "visits/age"]

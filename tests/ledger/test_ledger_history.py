@@ -21,12 +21,8 @@ from ledgers import ALTERED, TENTH, ZEROS, command, edited, release_key, rewritt
 from places import VECTORS
 
 import dpfast
-from dpfast import (
-    DiscreteLaplace,
-    Guarantee,
-    Ledger,
-    LedgerError,
-)
+from dpfast import DiscreteLaplace, Guarantee, Ledger
+from dpfast.errors import LedgerError
 from dpfast.ledger import store, upgrade
 
 # ------------------------------------------------------------------ what a long history costs
@@ -132,7 +128,7 @@ def test_a_ledger_of_format_2_is_upgraded(path, capsys) -> None:
     mechanism = DiscreteLaplace(Decimal("0.1"), 1000, unit="household")
     names = {"key": release_key(), "names": list("abcde"), "resume": True}
     assert ledger.release(mechanism, np.arange(5), **names).tolist() == [25424, -25444, -2630, 288, 14217]
-    with pytest.raises(dpfast.OtherInputError):
+    with pytest.raises(dpfast.errors.OtherInputError):
         ledger.release(mechanism, np.arange(5) + 1, **names)
     assert (ledger.spent.epsilon, ledger.verify()) == (Fraction(55, 100), 6)  # with the attempt of now
 
@@ -245,7 +241,7 @@ def test_an_upgrade_that_is_killed_is_undone(path) -> None:
                 break
             try:
                 dpfast.Ledger(sys.argv[1])
-            except dpfast.LedgerError as error:
+            except dpfast.errors.LedgerError as error:
                 assert "format 1" in str(error), error
         print(last)
         """,
@@ -299,7 +295,7 @@ def test_a_full_disk(path) -> None:
             try:
                 ledger.release(mechanism, zeros, out=target, label="x" * 200)
                 released += 1
-            except dpfast.LedgerError as error:
+            except dpfast.errors.LedgerError as error:
                 assert "nothing was released" in str(error), error
                 assert (target == -7).all()
                 failed += 1

@@ -12,21 +12,8 @@ import tiers
 from ledgers import CELLS, TENTH, ZEROS, release_key
 
 import dpfast
-from dpfast import (
-    BudgetExhausted,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DTypeError,
-    Gaussian,
-    Guarantee,
-    Key,
-    KeyReuseError,
-    Laplace,
-    Ledger,
-    ParameterError,
-    Sensitivity,
-    _native,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Key, Laplace, Ledger, Sensitivity, _native
+from dpfast.errors import BudgetExhausted, DTypeError, KeyReuseError, ParameterError
 from dpfast.noise.release.secret import keyed
 
 # ------------------------------------------------------------------ releases under keys
@@ -48,11 +35,11 @@ def test_the_ledger_says_since_when_a_label_is_reserved(ledger) -> None:
             ledger.reserve(sealed_table(release_key(), ZEROS, **more), resume=True)
     with pytest.raises(KeyReuseError, match=at + "with another kind, table, not array"):
         ledger.release(DiscreteLaplace(Decimal("0.3"), 1), ZEROS, key=release_key(), resume=True)
-    with pytest.raises(dpfast.OtherInputError, match=r"reserved \(number 1, .* such as 'visits/age 2'"):
+    with pytest.raises(dpfast.errors.OtherInputError, match=r"reserved \(number 1, .* such as 'visits/age 2'"):
         ledger.reserve(sealed_table(release_key(), ZEROS + 1), resume=True)
     with pytest.raises(KeyReuseError, match=at.rstrip(" ") + ": resume=True continues it") as caught:
         ledger.reserve(sealed_table(release_key(), ZEROS + 1))
-    assert not isinstance(caught.value, dpfast.DataDependentError)
+    assert not isinstance(caught.value, dpfast.errors.DataDependentError)
 
 
 def test_a_label_is_charged_once(ledger) -> None:
@@ -122,7 +109,7 @@ def test_another_release_under_a_label_is_refused(ledger, mechanism, values, key
     before, out = ledger.path.read_bytes(), np.full(values.shape, 77)
     with pytest.raises(KeyReuseError, match=message) as caught:
         ledger.release(mechanism, values, key=key, resume=resume, out=out)
-    assert not isinstance(caught.value, dpfast.DataDependentError)
+    assert not isinstance(caught.value, dpfast.errors.DataDependentError)
     assert ledger.path.read_bytes() == before
     assert (out == 77).all()
 
@@ -131,7 +118,9 @@ def test_another_input_under_a_label_is_refused(ledger) -> None:
     """Apart from the others, for it depends on the data; the attempt is on record, at no cost."""
     ledger.release(TENTH, ZEROS, key=release_key())
     for values, names in ((ZEROS + 1, None), (ZEROS, range(50))):
-        with pytest.raises(dpfast.OtherInputError, match="^'visits/age': the input is not the one that was reserved"):
+        with pytest.raises(
+            dpfast.errors.OtherInputError, match="^'visits/age': the input is not the one that was reserved"
+        ):
             Ledger(ledger.path).release(TENTH, values, key=release_key(), names=names, resume=True)
     assert ledger.spent.epsilon == Fraction(1, 10)
     assert [(entry.refused, entry.epsilon) for entry in ledger.history()] == [
@@ -167,7 +156,7 @@ def test_a_refused_release_leaves_its_label_free(path) -> None:
     ledger, key, real = Ledger(path, Decimal("0.1"), create=True), release_key("free"), Laplace(Decimal("0.1"), 1)
     for mechanism, values, error in (
         (DiscreteLaplace(1, 1), ZEROS, BudgetExhausted),
-        (real, [np.nan], dpfast.UnusableValuesError),
+        (real, [np.nan], dpfast.errors.UnusableValuesError),
     ):
         with pytest.raises(error):
             ledger.release(mechanism, values, key=key)
@@ -206,7 +195,7 @@ def test_a_table_is_reserved_whole(ledger) -> None:
     assert (again.release(0, ZEROS, column="hours") == noisy[1]).all()
     with pytest.raises(KeyReuseError, match="resume=True continues it"):
         ledger.reserve(sealed_table(release_key(), ZEROS))
-    with pytest.raises(dpfast.OtherInputError):
+    with pytest.raises(dpfast.errors.OtherInputError):
         ledger.reserve(sealed_table(release_key(), ZEROS + 1), resume=True)
     with pytest.raises(BudgetExhausted):
         ledger.reserve(sealed_table(release_key("dear"), ZEROS, more=DiscreteLaplace(1, 1)))

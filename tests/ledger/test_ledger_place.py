@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 import dpfast
-from dpfast import DiscreteLaplace, DTypeError, Guarantee, Ledger, LedgerError, ParameterError, paths
+from dpfast import DiscreteLaplace, Guarantee, Ledger, paths
 from dpfast.app.cli import main
+from dpfast.errors import DTypeError, LedgerError, ParameterError
 
 ONE = DiscreteLaplace(1, 1)
 NOBODY, MEMBER, GROUP = 65534, 1000, 4242  # ids that need no entry in the system's lists
@@ -337,7 +338,7 @@ def test_root_charges_for_the_owner(charged) -> None:
     for each in (ledger.path.parent, ledger.path, beside(ledger, ".lock")):
         os.chown(each, MEMBER, MEMBER)
     beside(ledger, ".lock").unlink()
-    with pytest.raises(dpfast.BudgetExhausted):
+    with pytest.raises(dpfast.errors.BudgetExhausted):
         ledger.spend(ONE)
     assert beside(ledger, ".lock").stat().st_uid == MEMBER
     assert as_user(MEMBER, lambda: Ledger(ledger.path).spent.epsilon) == "2"

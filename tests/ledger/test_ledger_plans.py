@@ -12,19 +12,8 @@ import tiers
 from ledgers import ZEROS, command
 
 import dpfast
-from dpfast import (
-    BudgetExhausted,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DTypeError,
-    Gaussian,
-    Guarantee,
-    Laplace,
-    Ledger,
-    ParameterError,
-    Sensitivity,
-    Snapping,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Guarantee, Laplace, Ledger, Sensitivity, Snapping
+from dpfast.errors import BudgetExhausted, DTypeError, ParameterError
 
 N = 52
 LONG = Fraction(3**645, 2**1023)  # no share of it is added exactly
@@ -136,7 +125,7 @@ def test_a_weak_share_is_said_once_it_is_found(path, monkeypatch) -> None:
     """Not of what is tried on the way, which is more."""
     ledger = Ledger(path, rho=10**8, create=True)
     tiers.warns_again(monkeypatch)
-    with pytest.warns(dpfast.WeakGuaranteeWarning, match="^epsilon = ") as told:
+    with pytest.warns(dpfast.errors.WeakGuaranteeWarning, match="^epsilon = ") as told:
         made = ledger.calibrated(DiscreteLaplace, releases=2, sensitivity=1)
     assert [str(each.message).partition(":")[0] for each in told] == [f"epsilon = {made.epsilon}"]
 

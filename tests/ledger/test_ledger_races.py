@@ -80,7 +80,7 @@ def test_eight_processes_race_for_a_thousand_reservations(path, by) -> None:
             target = zeros - 7
             try:
                 ledger.release(mechanism, zeros, out=target, label=f"{number} {n}")
-            except dpfast.BudgetExhausted:
+            except dpfast.errors.BudgetExhausted:
                 assert (target == -7).all()
             else:
                 results.append([f"{number} {n}", target.tolist()])
@@ -116,7 +116,7 @@ def test_eight_processes_want_the_last_epsilon(path) -> None:
             try:
                 ledger.release(mechanism, zeros)
                 won.append(n)
-            except dpfast.BudgetExhausted:
+            except dpfast.errors.BudgetExhausted:
                 pass
         return won
 
@@ -139,7 +139,7 @@ def test_eight_workers_share_one_release(path) -> None:
         try:
             key = dpfast.Key.from_bytes(secret).derive(label)  # none survives the fork
             return ledger.release(mechanism, values, key=key, **options).tolist()
-        except dpfast.KeyReuseError as refusal:
+        except dpfast.errors.KeyReuseError as refusal:
             return type(refusal).__name__
 
     def same(number):
@@ -200,7 +200,7 @@ def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most, by) -> 
                         label = f"sealed {n % 7}"
                         key = dpfast.Key.from_bytes(secret).derive(label)
                         label += f"={hash(ledger.release(mechanism, zeros, key=key, resume=True).tobytes())}"
-                except dpfast.BudgetExhausted:
+                except dpfast.errors.BudgetExhausted:
                     label = "exhausted"
                 os.write(write, f"{label}\\n".encode())
         os.close(write)
@@ -258,7 +258,7 @@ def test_a_closed_descriptor_gives_no_lock_away(path, locked) -> None:
             return insert(*row)
 
         store.insert = inserted
-        with contextlib.suppress(dpfast.LedgerError):
+        with contextlib.suppress(dpfast.errors.LedgerError):
             ledger.spend(dpfast.Guarantee(1))
         store.insert = insert
         print(ledger.verify(), ledger.spent.epsilon)
@@ -319,7 +319,7 @@ def test_a_forked_child_keeps_no_lock(path, fork, spoilt, refused) -> None:
         try:
             ledger.spend(dpfast.Guarantee(1))
             print("charged", ledger.spent.epsilon)
-        except dpfast.LedgerError as error:
+        except dpfast.errors.LedgerError as error:
             print("refused" if "is locked by another process" in str(error) else error)
         with open(path + ".child") as file:
             os.kill(int(file.read()), signal.SIGKILL)

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import dpfast
-from dpfast import DiscreteLaplace, DTypeError, Guarantee, KeyFile, Ledger, LedgerError, ParameterError
+from dpfast import DiscreteLaplace, Guarantee, KeyFile, Ledger
 from dpfast.app.cli import main
+from dpfast.errors import DTypeError, LedgerError, ParameterError
 from dpfast.ledger import head
 
 ONE = DiscreteLaplace(1, 1)

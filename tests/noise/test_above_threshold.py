@@ -16,7 +16,8 @@ from scipy import stats
 from worlds import first_above, worst_ratio
 
 import dpfast
-from dpfast import AboveThreshold, DTypeError, ParameterError, Sensitivity
+from dpfast import AboveThreshold, Sensitivity
+from dpfast.errors import DTypeError, ParameterError
 
 
 def of_triples(q_threshold: Fraction, q_answer: Fraction, moves: tuple[int, ...]) -> Fraction:

@@ -35,7 +35,8 @@ from layouts import (
 )
 
 import dpfast
-from dpfast import DiscreteLaplace, DTypeError, Laplace, ParameterError, Snapping
+from dpfast import DiscreteLaplace, Laplace, Snapping
+from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.release.arrays import plain_runs
 from dpfast.noise.release.layout import disjoint, memory_order, overlaps_itself, same_place
 
@@ -726,13 +727,13 @@ def test_a_refusal_leaves_out_alone(kind: Kind) -> None:
         {"key": release_key(), "resume": 1}, {"key": release_key(), "names": [1]}, {"dtype": kind.half}, {"missing": math.nan},
     ]  # fmt: skip
     for refusal in refusals:
-        with pytest.raises(dpfast.DpfastError):
+        with pytest.raises(dpfast.errors.DpfastError):
             kind.mech.release(cells, out=out, **refusal)
     with pytest.raises(DTypeError):
         kind.mech.release(cells.astype(float if kind is INTEGER else int), out=out)
     assert (out == 77).all()
     before = bad.tobytes()
-    with pytest.raises(dpfast.DpfastError):
+    with pytest.raises(dpfast.errors.DpfastError):
         kind.mech.release(bad, out=bad)
     assert bad.tobytes() == before
 
@@ -857,6 +858,6 @@ def test_no_message_holds_a_cell(kind: Kind) -> None:
         lambda: kind.mech.sample(cells),
     ]
     for call in calls:
-        with pytest.raises(dpfast.DpfastError) as caught:
+        with pytest.raises(dpfast.errors.DpfastError) as caught:
             call()
         assert not re.search("91", str(caught.value)), caught.value

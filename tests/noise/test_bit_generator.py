@@ -19,7 +19,8 @@ from fresh import FORKED, HOME, python, workers
 from tiers import ISAS
 
 import dpfast
-from dpfast import ChaCha20, ParameterError, StateError
+from dpfast import ChaCha20
+from dpfast.errors import ParameterError, StateError
 
 KEY = bytes(range(32))
 WORDS = 252  # that a refill hands out
@@ -192,7 +193,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(StateError, match="spawn"):
         made.jumped()
     for n in (-1, True, 1.5):
-        with pytest.raises((ParameterError, dpfast.DTypeError)):
+        with pytest.raises((ParameterError, dpfast.errors.DTypeError)):
             made.spawn(n)
     assert repr(made) == "<dpfast.ChaCha20>"
     assert np.random.Generator(made).random() < 1
@@ -314,7 +315,7 @@ if __name__ == "__main__":
         found = [n for part in pool.map(work, range(9), chunksize=1) for n in part] + work(0)
         try:
             pool.map(print, [g])
-        except dpfast.StateError as refused:
+        except dpfast.errors.StateError as refused:
             print(len(found), len(set(found)), "make a ChaCha20() there" in str(refused))
 """,
         method,
@@ -344,7 +345,7 @@ def test_no_key_in_the_child_ends_it(tmp_path) -> None:
     g.random(); print("parent draws on")
     try:
         dpfast.ChaCha20()
-    except dpfast.EntropyError:
+    except dpfast.errors.EntropyError:
         print("refused")
     child = os.fork()
     if child == 0:

@@ -26,8 +26,9 @@ from places import ROOT, VECTORS
 from tiers import forget_labels, must_hide, replaced
 
 import dpfast
-from dpfast import DiscreteGaussian, DiscreteLaplace, ParameterError, Sensitivity
+from dpfast import DiscreteGaussian, DiscreteLaplace, Sensitivity
 from dpfast.counts.running.steps import Cells
+from dpfast.errors import ParameterError
 from dpfast.noise.release.counts import BoundedCounts, Origin, origin_of
 from dpfast.privacy.sensitivity import refuse_less
 
@@ -302,7 +303,7 @@ def _can_take(door: str, values: Any) -> bool:
 def _outcome(door: str, values: Any, stated: Sensitivity, folder: Path) -> str:
     try:
         DOORS[door](values, stated, folder)
-    except dpfast.DpfastError as error:
+    except dpfast.errors.DpfastError as error:
         refused = type(error) is ParameterError and any(each in str(error) for each in REFUSAL)
         return "refused" if refused else f"{type(error).__name__}: {error}"
     return "passes"
@@ -598,7 +599,7 @@ def test_an_array_of_counts_is_sealed_as_its_histogram(tmp_path) -> None:
     wider = histogram(key=key, max_contributions=6)
     for again in (NOISE.release, ledger.release):
         given = (NOISE, wider.counts) if again == ledger.release else (wider.counts,)
-        with pytest.raises(dpfast.KeyReuseError, match="reserved .* max_contributions"):
+        with pytest.raises(dpfast.errors.KeyReuseError, match="reserved .* max_contributions"):
             again(*given, key=key, resume=True)
     with pytest.raises(ParameterError, match="key must be that of the choice of rows"):
         NOISE.release(histogram(key=None).counts, key=key, resume=True)
@@ -619,7 +620,7 @@ def test_trees_and_thresholds_name_how_counts_were_counted(tmp_path) -> None:
         terms = entry.parameters["manifest"]["terms"]
         assert terms["max_per_partition"] == str(LINF)
         assert ("domain" in terms) == (domain is not None)
-        with pytest.raises(dpfast.KeyReuseError, match="max_contributions"):
+        with pytest.raises(dpfast.errors.KeyReuseError, match="max_contributions"):
             publish(histogram(key=key, domain=domain, max_contributions=6), key=key, ledger=ledger, resume=True)
         forget_labels()
 
@@ -637,9 +638,9 @@ def test_a_histogram_has_the_functions_that_take_its_counts(tmp_path) -> None:
     found.tree(epsilon=1, ledger=ledger)
     found.thresholded(epsilon=1, delta="1e-6", ledger=ledger)
     assert [entry.epsilon for entry in ledger.history()] == [2, 1, 1]
-    with pytest.raises(dpfast.DTypeError, match="selection must be one of dpfast's, not DiscreteLaplace"):
+    with pytest.raises(dpfast.errors.DTypeError, match="selection must be one of dpfast's, not DiscreteLaplace"):
         found.select(NOISE)
-    with pytest.raises(dpfast.DTypeError, match="ledger must be a Ledger, not int"):
+    with pytest.raises(dpfast.errors.DTypeError, match="ledger must be a Ledger, not int"):
         found.select(dpfast.NoisyMax(1, ENOUGH), ledger=1)
     with pytest.raises(ParameterError, match="weights or workload must be given, not both"):
         found.tree(epsilon=1, weights=[1], workload=[[0, 1]])

@@ -17,7 +17,8 @@ import tiers
 from fresh import python
 
 import dpfast
-from dpfast import OtherInputError, ParameterError, postprocess
+from dpfast import postprocess
+from dpfast.errors import OtherInputError, ParameterError
 
 REFUSALS = ParameterError, OtherInputError
 HOME = str(Path(dpfast.__file__).parent)
@@ -190,7 +191,7 @@ def test_a_second_thread_writes_the_answers() -> None:
         for _ in range(600):
             try:
                 found = coins.release(answers)
-            except dpfast.ParameterError:
+            except dpfast.errors.ParameterError:
                 refused += 1
             else:
                 assert found.min() >= 0 and found.max() <= 1

@@ -22,15 +22,14 @@ from fresh import FORKED, python
 from dpfast import (
     DiscreteGaussian,
     DiscreteLaplace,
-    DTypeError,
     Gaussian,
     Laplace,
     OneSidedGeometric,
-    ParameterError,
     Sensitivity,
     Snapping,
     noise_source,
 )
+from dpfast.errors import DTypeError, ParameterError
 
 MADE: dict[str, Callable[[], Any]] = {
     "discrete_laplace": lambda: DiscreteLaplace(1, 10.0, unit="household"),

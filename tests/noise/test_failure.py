@@ -20,7 +20,8 @@ from fresh import HOME, python
 from places import TESTS
 from preloaded import GETRANDOM, compiled
 
-from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, RandomizedResponse
+from dpfast import DiscreteLaplace, Key, Laplace, RandomizedResponse
+from dpfast.errors import EntropyError
 from dpfast.noise import kernels
 from dpfast.noise.mechanisms.one_sided_geometric import OneSidedGeometric
 
@@ -65,7 +66,7 @@ def test_a_getrandom_that_fails(library) -> None:
                 way.value, asked.value = failing, 0
                 try:
                     call()
-                except dpfast.EntropyError as error:
+                except dpfast.errors.EntropyError as error:
                     assert isinstance(error, OSError) and "no random key" in str(error)
                 else:
                     raise AssertionError("a release without entropy")
@@ -80,7 +81,7 @@ def test_a_getrandom_that_fails(library) -> None:
         way.value = 1
         try:
             dpfast.Key.generate()
-        except dpfast.EntropyError:
+        except dpfast.errors.EntropyError:
             print("no key")
         way.value, asked.value = 4, 0
         noises = {mech.release(np.zeros(64, np.int64)).tobytes() for _ in range(20)}
@@ -107,7 +108,7 @@ def test_half_a_key_is_not_left(library) -> None:
         room = bytearray(bytes([255]) * 32)
         try:
             _native.entropy_into(room)
-        except dpfast.EntropyError:
+        except dpfast.errors.EntropyError:
             print(bytes(room) == bytes(32))
         """,
         library,

@@ -585,7 +585,7 @@ def test_refusals_of_both(kind: Any, call: Callable[[Any], object], error: type[
     ids=str,
 )  # fmt: skip
 def test_figures(name: str, ratio: Fraction) -> None:
-    """variance, pmf, cdf, quantile, interval: closed forms, sums; the real law on a 1/4 grid."""
+    """variance, pmf, cdf, sf, quantile, interval: closed forms, sums; reals on a 1/4 grid."""
     right, grid = reference_of(name, ratio), 0.25 if name == "gaussian" else 1
     mech: Any = Gaussian(ratio / 4, granularity=0.25) if name == "gaussian" else DiscreteGaussian(ratio)
     assert mech.variance == pytest.approx(right.variance() * grid**2, rel=1e-12)
@@ -596,8 +596,10 @@ def test_figures(name: str, ratio: Fraction) -> None:
     assert mech.pmf(at) == pytest.approx([right.pmf(k) for k in ks], rel=1e-10 if name == "gaussian" else 1e-12)
     assert mech.pmf(at[0].item()) == mech.pmf(at)[0]
     assert mech.cdf(at) == pytest.approx([right.cdf(k) for k in ks], rel=1e-12)
+    assert mech.sf(at) == pytest.approx([right.cdf(-k - 1) for k in ks], rel=1e-12)
     if name == "gaussian":
         assert mech.cdf(at + 0.2) == pytest.approx([right.cdf(k) for k in ks], rel=1e-12)
+        assert mech.sf(at + 0.2).tolist() == mech.sf(at).tolist()
     else:
         for p in (0.001, 0.3, 0.5, 0.9):
             k = mech.quantile(p)

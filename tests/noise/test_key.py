@@ -20,17 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpfast
-from dpfast import (
-    DiscreteLaplace,
-    DTypeError,
-    EntropyError,
-    FileError,
-    InsecureKeyWarning,
-    Key,
-    KeyFile,
-    ParameterError,
-    ReleaseKey,
-)
+from dpfast import DiscreteLaplace, Key, KeyFile, ReleaseKey
+from dpfast.errors import DTypeError, EntropyError, FileError, InsecureKeyWarning, ParameterError
 from dpfast.noise.release.secret import encode
 from dpfast.testing import FixedKey, FixedReleaseKey, fixed_key
 
@@ -358,7 +349,7 @@ def test_many_make_one_key_file(tmp_path) -> None:
             try:
                 dpfast.KeyFile.create(sys.argv[1])
                 made = "made"
-            except dpfast.FileError:
+            except dpfast.errors.FileError:
                 made = "refused"
             return made, dpfast.KeyFile(sys.argv[1]).id
 

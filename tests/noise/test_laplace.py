@@ -22,7 +22,8 @@ from layouts import same, singles, wild
 from proofs import MODES, PROOFS, entered
 from worlds import REALS, leaks, real_world
 
-from dpfast import DTypeError, Gaussian, Laplace, ParameterError
+from dpfast import Gaussian, Laplace
+from dpfast.errors import DTypeError, ParameterError
 
 HALF = Fraction(1, 2)
 GAPPA = (PROOFS / "laplace.gappa").read_text()
@@ -452,7 +453,7 @@ def test_small_world_of_the_digits(ratio: Fraction) -> None:
 
 @pytest.mark.parametrize("ratio", numbers("1/100 1/3 1 37/10 300"), ids=str)
 @pytest.mark.parametrize("exponent", [-30, 0, 5])
-def test_pmf_cdf_and_variance(ratio: Fraction, exponent: int) -> None:
+def test_probabilities_and_variance(ratio: Fraction, exponent: int) -> None:
     """Against high precision; probabilities sum to 1, moments are theirs."""
     mech, law, grid = mechanism(ratio, exponent), reference.Laplace(ratio), 2.0**exponent
     ks = np.arange(-int(60 * ratio) - 2, int(60 * ratio) + 3)
@@ -462,6 +463,7 @@ def test_pmf_cdf_and_variance(ratio: Fraction, exponent: int) -> None:
         assert mech.pmf(k * grid) == pytest.approx(law.pmf(k), rel=1e-12, abs=1e-300)
         for within in (0, 0.25, 0.999):
             assert mech.cdf((k + within) * grid) == pytest.approx(law.cdf(k), rel=1e-12)
+            assert mech.sf((k + within) * grid) == pytest.approx(law.cdf(-k - 1), rel=1e-12)
     assert np.cumsum(mass) == pytest.approx(mech.cdf(ks * grid), abs=1e-12)
     assert mech.variance == pytest.approx(law.variance() * grid**2, rel=1e-12)
     assert mech.stddev == pytest.approx(math.sqrt(law.variance()) * grid, rel=1e-12)
@@ -520,7 +522,8 @@ def test_figures_at_the_ends(ratio: Fraction, exponent: int) -> None:
     assert mech.variance >= 0
     assert mech.pmf([0.0, mech.granularity]).sum() <= 1 + 1e-12
     assert mech.cdf([-1.0, 0.0, 1.0, math.inf, -math.inf])[[3, 4]].tolist() == [1, 0]
-    assert mech.cdf(-5e-324) <= 0.5
+    assert mech.sf([-1.0, 0.0, 1.0, math.inf, -math.inf])[[3, 4]].tolist() == [0, 1]
+    assert mech.cdf(-5e-324) <= 0.5 <= mech.sf(-5e-324)
     assert f"2**{exponent}" in repr(mech)
     assert "granularity" in mech._repr_html_()
     if exponent == 900:

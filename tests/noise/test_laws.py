@@ -26,18 +26,17 @@ from laws import BY_NAME, HALF, LAWS, Defect, Law, exact_draws, filled, judged, 
 from places import ROOT, VECTORS
 from proofs import MODES, entered
 
-from dpfast import (
+from dpfast import (  # fmt: skip
     DiscreteGaussian,
     DiscreteLaplace,
-    DTypeError,
     Gaussian,
     Key,
     Laplace,
     OneSidedGeometric,
-    ParameterError,
     Sensitivity,
     Snapping,
-)  # fmt: skip
+)
+from dpfast.errors import DTypeError, ParameterError  # fmt: skip
 from dpfast.privacy.exact import Digits
 from dpfast.privacy.exact.balls import split
 from dpfast.testing import fixed_key

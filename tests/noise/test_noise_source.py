@@ -65,7 +65,7 @@ def test_the_range_of_real_laws_is_what_the_message_says(law) -> None:
     for scale in (Fraction(2) ** -1054, Fraction(2) ** 920):
         assert dpfast.noise_source(law, scale).scale == float(scale)
     for scale in (Fraction(2) ** -1055, Fraction(2) ** 921):
-        with pytest.raises(dpfast.ParameterError, match="scale must lie between"):
+        with pytest.raises(dpfast.errors.ParameterError, match="scale must lie between"):
             dpfast.noise_source(law, scale)
 
 
@@ -89,14 +89,14 @@ def test_it_promises_nothing(law, tmp_path) -> None:
     assert said.get("exact_scale", said.get("sigma_squared")) in ("5/2", "25/4")
     assert "epsilon" not in repr(source)
     assert "epsilon" not in source._repr_html_()
-    with pytest.raises(dpfast.ParameterError, match="sensitivity must be given.*alone"):
+    with pytest.raises(dpfast.errors.ParameterError, match="sensitivity must be given.*alone"):
         _ = source.guarantee
-    with pytest.raises(dpfast.NoGuaranteeError):
+    with pytest.raises(dpfast.errors.NoGuaranteeError):
         dpfast.compose(source)
     cells = np.zeros(3, np.int64) if "discrete" in law else np.zeros(3)
     ledger = dpfast.Ledger(tmp_path / "b.db", epsilon=10**6, delta=0.5, create=True)
     for charge in (lambda: ledger.release(source, cells), lambda: ledger.spend(source), lambda: ledger.fits(source)):
-        with pytest.raises(dpfast.NoGuaranteeError):
+        with pytest.raises(dpfast.errors.NoGuaranteeError):
             charge()
     assert ledger.spent.epsilon == 0
     assert len(ledger.history()) == 0
@@ -109,7 +109,7 @@ def test_what_it_was_not_told_it_does_not_have(law) -> None:
     assert not hasattr(source, "guarantee")
     assert (source.adjacency, source.unit) == (None, None)
     for name in ("epsilon", "sensitivity"):
-        with pytest.raises(dpfast.ParameterError, match="sensitivity must be given"):
+        with pytest.raises(dpfast.errors.ParameterError, match="sensitivity must be given"):
             getattr(source, name)
 
 
@@ -122,15 +122,15 @@ def test_two_releases_differ() -> None:
 @pytest.mark.parametrize(
     ("law", "scale", "error", "message"),
     [
-        ("cauchy", 1, dpfast.ParameterError, "law must be one of discrete_laplace, .*got 'cauchy'"),
-        (1, 1, dpfast.DTypeError, "law must be a string, not int"),
-        ("laplace", 0, dpfast.ParameterError, "scale"),
-        ("laplace", -1, dpfast.ParameterError, "scale"),
-        ("laplace", float("nan"), dpfast.ParameterError, "scale"),
-        ("laplace", b"1", dpfast.DTypeError, "scale"),
-        ("discrete_laplace", 2**61, dpfast.ParameterError, "2\\*\\*60"),
-        ("discrete_gaussian", 1e10, dpfast.ParameterError, "scale must lie between 1e-3 and 1e9"),
-        ("gaussian", 2.0**921, dpfast.ParameterError, r"scale must lie between 2\*\*-1054 and 2\*\*921"),
+        ("cauchy", 1, dpfast.errors.ParameterError, "law must be one of discrete_laplace, .*got 'cauchy'"),
+        (1, 1, dpfast.errors.DTypeError, "law must be a string, not int"),
+        ("laplace", 0, dpfast.errors.ParameterError, "scale"),
+        ("laplace", -1, dpfast.errors.ParameterError, "scale"),
+        ("laplace", float("nan"), dpfast.errors.ParameterError, "scale"),
+        ("laplace", b"1", dpfast.errors.DTypeError, "scale"),
+        ("discrete_laplace", 2**61, dpfast.errors.ParameterError, "2\\*\\*60"),
+        ("discrete_gaussian", 1e10, dpfast.errors.ParameterError, "scale must lie between 1e-3 and 1e9"),
+        ("gaussian", 2.0**921, dpfast.errors.ParameterError, r"scale must lie between 2\*\*-1054 and 2\*\*921"),
     ],
 )
 def test_bad_parameters(law, scale, error, message) -> None:

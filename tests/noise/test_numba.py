@@ -21,7 +21,8 @@ from preloaded import GETRANDOM, compiled
 
 import dpfast
 import dpfast.numba as kernels
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from dpfast.errors import DTypeError, ParameterError
 
 
 @numba.njit(nogil=True)
@@ -84,7 +85,7 @@ def test_a_failure_raises_and_leaves_zeros() -> None:
     noise = kernels.Noise(Laplace(1, 10))
     values = np.array([1.0, np.nan, 3.0])
     for out in (np.ones(3), values.copy()):
-        with pytest.raises(dpfast.UnusableValuesError, match="values must be finite"):
+        with pytest.raises(dpfast.errors.UnusableValuesError, match="values must be finite"):
             in_blocks(noise, values if out[0] == 1 and out[2] == 1 else out, out, 3)
         assert not out.any()
     out = np.ones(3)
@@ -138,13 +139,13 @@ def test_what_is_no_noise_is_refused() -> None:
         kernels.try_add(5, np.ones(3), np.ones(3))
     noise = kernels.Noise(DiscreteLaplace(1, 10))
     for copied in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(dpfast.StateError, match="cannot be pickled or copied"):
+        with pytest.raises(dpfast.errors.StateError, match="cannot be pickled or copied"):
             copied(noise)
-    with pytest.raises(dpfast.StateError, match="does not change"):
+    with pytest.raises(dpfast.errors.StateError, match="does not change"):
         noise.address = 0
-    with pytest.raises(dpfast.StateError, match="does not change"):
+    with pytest.raises(dpfast.errors.StateError, match="does not change"):
         del noise.address
-    with pytest.raises(dpfast.StateError, match="no subclasses"):
+    with pytest.raises(dpfast.errors.StateError, match="no subclasses"):
         type("Other", (kernels.Noise,), {})
     kernels.Noise.__init__(noise)
     assert noise.address
@@ -207,11 +208,11 @@ def test_bound_and_add_bounds_first() -> None:
     ):
         with pytest.raises((DTypeError, ParameterError), match=says):
             kernels.bound_and_add(*given)
-    with pytest.raises(dpfast.DpfastError, match="nothing was done"):
+    with pytest.raises(dpfast.errors.DpfastError, match="nothing was done"):
         kernels.check(kernels.UNDONE)
     real, out = np.ones(200_000), np.ones(200_000)
     real[150_000] = np.nan
-    with pytest.raises(dpfast.UnusableValuesError):
+    with pytest.raises(dpfast.errors.UnusableValuesError):
         kernels.bound_and_add(kernels.Noise(Laplace(1, 1)), real, 0, 1, out)
     assert not out.any()
 
@@ -223,7 +224,10 @@ def test_a_block_that_is_lost_leaves_nothing(monkeypatch) -> None:
     def broken(*_: object) -> None:
         raise SystemError
 
-    for instead, error in ((broken, SystemError), (lambda *_: np.array([0, kernels.UNDONE, 0]), dpfast.DpfastError)):
+    for instead, error in (
+        (broken, SystemError),
+        (lambda *_: np.array([0, kernels.UNDONE, 0]), dpfast.errors.DpfastError),
+    ):
         tiers.bounded_in_kernel(monkeypatch, instead)
         values = np.full(150_000, 999)
         with pytest.raises(error):
@@ -299,7 +303,7 @@ LOST = """
         out[:] = 777
         try:
             call()
-        except dpfast.EntropyError as error:
+        except dpfast.errors.EntropyError as error:
             assert "no random key" in str(error)
         else:
             raise AssertionError(number)

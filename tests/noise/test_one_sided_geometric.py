@@ -69,7 +69,9 @@ def test_figures(scale: Fraction) -> None:
     ks = sorted({-5, -1, 0, 1, 2, *(min(int(scale * x), 2**62) for x in (1, 3, 30))})
     assert mech.pmf(np.array(ks)) == pytest.approx([known.pmf(k) for k in ks], rel=1e-11)
     assert mech.cdf(np.array(ks)) == pytest.approx([known.cdf(k) for k in ks], rel=1e-11)
-    assert (mech.pmf(-1), mech.cdf(-1)) == (0, 0)
+    assert mech.sf(np.array(ks)) == pytest.approx([float(known.tail(max(k + 1, 0))) for k in ks], rel=1e-11)
+    assert (mech.pmf(-1), mech.cdf(-1), mech.sf(-1), mech.sf(-(2**70))) == (0, 0, 1, 1)
+    assert mech.median() == float(mech.quantile(Fraction(1, 2)))
     for p in (Fraction(1, 1000), Fraction(1, 2), Fraction(999, 1000)):
         k = mech.quantile(p)
         with mpmath.workprec(256):

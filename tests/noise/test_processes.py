@@ -141,7 +141,7 @@ def test_a_forked_child_has_no_key(seconds) -> None:
         for attempt in tries:
             try:
                 attempt()
-            except dpfast.ParameterError as error:
+            except dpfast.errors.ParameterError as error:
                 refused += "no key survives a fork" in str(error)
         assert master != dpfast.Key.from_bytes(bytes(range(32))) and key == key
         assert digester(0, [1, 2, 3]) == digest  # what can do one thing goes on

@@ -15,18 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpfast
-from dpfast import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DTypeError,
-    Gaussian,
-    Laplace,
-    ParameterError,
-    Sensitivity,
-    Snapping,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Sensitivity, Snapping
+from dpfast.errors import DTypeError, ParameterError
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpfast.errors.InsecureKeyWarning")
 
 CELL = Sensitivity(1, 10)
 REALS = [
@@ -248,9 +240,9 @@ def test_what_is_sealed_is_clamped(mechanism: Any) -> None:
     released = mechanism.release(cells, key=key, clamp=(0, 500))
     assert np.array_equal(mechanism.release(cells, key=key, clamp=[0, 500], resume=True), released)
     for clamp in ((0, 501), (0, 498), (1, 500), None):
-        with pytest.raises(dpfast.KeyReuseError, match="clamp") as met:
+        with pytest.raises(dpfast.errors.KeyReuseError, match="clamp") as met:
             mechanism.release(cells, key=key, clamp=clamp, resume=True)
-        assert not isinstance(met.value, dpfast.OtherInputError)
+        assert not isinstance(met.value, dpfast.errors.OtherInputError)
 
 
 def test_infinities_are_missing_and_not_ends() -> None:

@@ -12,7 +12,8 @@ import pytest
 from chacha import chacha
 from tiers import ISAS
 
-from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
+from dpfast import _native, fill_bytes, random_bytes
+from dpfast.errors import DTypeError, EntropyError, ParameterError
 from dpfast.noise.random.random_bytes import FEW
 
 KEY = bytes(range(32))

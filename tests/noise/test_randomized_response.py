@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import dpfast
-from dpfast import DTypeError, ParameterError, RandomizedResponse
+from dpfast import RandomizedResponse
+from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise import kernels
 from dpfast.privacy import exact
 
@@ -513,7 +514,7 @@ def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
 def test_no_entropy_no_answers(monkeypatch) -> None:
     """Where the system gives no key, no answer comes out."""
     tiers.no_entropy(monkeypatch)
-    with pytest.raises(dpfast.EntropyError):
+    with pytest.raises(dpfast.errors.EntropyError):
         RandomizedResponse(1).release([0, 1])
 
 

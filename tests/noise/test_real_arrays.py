@@ -19,19 +19,8 @@ from hypothesis import strategies as st
 from laws import fixed
 from layouts import FLOATS, same, some_values
 
-from dpfast import (
-    DiscreteLaplace,
-    DTypeError,
-    EntropyError,
-    Gaussian,
-    Key,
-    KeyReuseError,
-    Laplace,
-    ParameterError,
-    Sensitivity,
-    Snapping,
-    UnusableValuesError,
-)
+from dpfast import DiscreteLaplace, Gaussian, Key, Laplace, Sensitivity, Snapping
+from dpfast.errors import DTypeError, EntropyError, KeyReuseError, ParameterError, UnusableValuesError
 
 SECRET = 91.25  # a value that no message may quote
 MECH = Laplace(1, 3, granularity=0.25)

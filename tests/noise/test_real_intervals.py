@@ -12,7 +12,8 @@ import mpmath
 import pytest
 from laws import HALF, LAWS, laplace, numbers
 
-from dpfast import DTypeError, Gaussian, Laplace, Snapping
+from dpfast import Gaussian, Laplace, Snapping
+from dpfast.errors import DTypeError
 
 REAL = [law for law in LAWS if law.real]
 STATED = [(Fraction(p), n) for p in ("1/1000", "1/2", "0.9", "0.95", "0.99") for n in (1, 1000)]

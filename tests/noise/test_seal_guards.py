@@ -18,12 +18,11 @@ from seals import LAWS, MECH, cut, fresh, independent, known, sealed_of
 from tiers import SEALED_ROWS
 
 import dpfast
-from dpfast import (
+from dpfast import DiscreteLaplace, Ledger
+from dpfast.errors import (
     DataDependentError,
-    DiscreteLaplace,
     DTypeError,
     KeyReuseError,
-    Ledger,
     OtherInputError,
     ParameterError,
     UnusableValuesError,
@@ -272,7 +271,7 @@ def test_which_refusals_depend_on_the_values() -> None:
         lambda: MECH.release([1, 2], key=key, resume=True),
         lambda: DiscreteLaplace(1, 5).release([1], key=key, resume=True),
     ):
-        with pytest.raises(dpfast.DpfastError) as caught:
+        with pytest.raises(dpfast.errors.DpfastError) as caught:
             attempt()
         found.append(isinstance(caught.value, DataDependentError))
     assert found == [True] * 3 + [False] * 3
@@ -337,7 +336,7 @@ def test_a_refusal_tells_its_kind_alone(tmp_path: Path) -> None:
         (tmp_path / str(world)).mkdir()
         said.append([])
         for attempt in refusals(tmp_path / str(world), count, name):
-            with pytest.raises((dpfast.DpfastError, TypeError)) as caught:
+            with pytest.raises((dpfast.errors.DpfastError, TypeError)) as caught:
                 attempt()
             whole = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
             told = re.sub(r"this one [0-9a-f]{32}|\d{4}-\d\d-\d\d", "", whole)

@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seals import MECH, fresh, known, sealed_of
 
-from dpfast import DiscreteLaplace, Key, KeyReuseError, Ledger, OtherInputError
+from dpfast import DiscreteLaplace, Key, Ledger
+from dpfast.errors import KeyReuseError, OtherInputError
 from dpfast.ledger import ledger as paying
 from dpfast.ledger import store
 from dpfast.noise.release import blocks
@@ -202,7 +203,7 @@ def driver(path, number, resume, last):
     try:
         key = dpfast.KeyFile(f"{path}.key").derive("visits")
         return str(hash(dpfast.Ledger(path).release(mech, counts, key=key, resume=resume == "resume").tobytes()))
-    except dpfast.KeyReuseError as error:
+    except dpfast.errors.KeyReuseError as error:
         return type(error).__name__
 
 for path in sys.argv[1:]:

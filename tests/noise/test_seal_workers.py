@@ -15,7 +15,8 @@ from seals import MECH, cut, fresh, seal_of, sealed_of
 from tiers import SEALED_ROWS
 
 import dpfast
-from dpfast import DTypeError, FileError, KeyFile, KeyReuseError, Ledger, ParameterError
+from dpfast import KeyFile, Ledger
+from dpfast.errors import DTypeError, FileError, KeyReuseError, ParameterError
 
 # Each task with the version that this process has: a module, its name and its value.
 WORKER = """

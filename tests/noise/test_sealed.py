@@ -22,16 +22,8 @@ from seals import LAWS, MECH, by_blocks, cells, cut, fresh, independent, known, 
 from tiers import SEALED_ROWS
 
 import dpfast
-from dpfast import (
-    DiscreteLaplace,
-    DTypeError,
-    Key,
-    KeyReuseError,
-    Ledger,
-    OtherInputError,
-    ParameterError,
-    UnusableValuesError,
-)
+from dpfast import DiscreteLaplace, Key, Ledger
+from dpfast.errors import DTypeError, KeyReuseError, OtherInputError, ParameterError, UnusableValuesError
 from dpfast.noise.release import seal as sealing
 from dpfast.testing import fixed_key
 
@@ -373,7 +365,7 @@ def test_anything_else_that_differs_gives_independent_noise() -> None:
 
 
 def fixed_release(counts: np.ndarray) -> np.ndarray:
-    with pytest.warns(dpfast.InsecureKeyWarning):
+    with pytest.warns(dpfast.errors.InsecureKeyWarning):
         return MECH.release(counts, key=fixed_key(7).derive("visits"))
 
 
@@ -424,7 +416,7 @@ def test_what_names_and_resume_are_for() -> None:
             with pytest.raises(ParameterError, match=f"{named}.*there is no key"):
                 MECH.release(values, **options)
     for bad in ([1, 2], [0.5], [None], "a", [["a"]], 7, [True], np.array([[1]]), ["a", "b"]):
-        with pytest.raises(dpfast.DpfastError, match="^names must"):
+        with pytest.raises(dpfast.errors.DpfastError, match="^names must"):
             MECH.release([1], key=fresh(), names=bad)
 
 
@@ -436,7 +428,7 @@ def test_a_seal_has_no_more_cells_than_the_sensitivity() -> None:
     digester = key.digester(mechanism)
     values = np.zeros(cells + 1, np.int64)
     digests = [digester(j, values[j * block : (j + 1) * block]) for j in range(2)]
-    with pytest.raises(dpfast.ParameterError, match="at most the 70000 cells"):
+    with pytest.raises(dpfast.errors.ParameterError, match="at most the 70000 cells"):
         key.seal(mechanism, digests, shape=(cells + 1,))
     digests[1] = digester(1, values[block:cells])
     assert key.seal(mechanism, digests, shape=(cells,)).cost.epsilon == 1

@@ -33,7 +33,8 @@ from worlds import (
 )
 
 import dpfast
-from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAndFlip, Sensitivity
+from dpfast import Exponential, NoisyMax, PermuteAndFlip, Sensitivity
+from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise import kernels
 from dpfast.privacy import exact
 
@@ -580,7 +581,7 @@ def test_a_ledger_is_charged_for_all_picks(tmp_path) -> None:
     assert ledger.spent.epsilon == 6
     assert ledger.release(PermuteAndFlip(2, 1), [5, 900, 700]) == 1
     assert [entry.parameters.get("k") for entry in ledger.history()] == [3, None]
-    with pytest.raises(dpfast.BudgetExhausted):
+    with pytest.raises(dpfast.errors.BudgetExhausted):
         ledger.release(PermuteAndFlip(2, 1), [5, 900, 700], k=2)
     for wrong in (0, 4):
         with pytest.raises(ParameterError, match="k must be at "):
@@ -608,5 +609,5 @@ def test_no_entropy_no_winner(monkeypatch) -> None:
     """Where the system gives no key, nobody wins."""
     tiers.no_entropy(monkeypatch)
     for mechanism in (Exponential, PermuteAndFlip):
-        with pytest.raises(dpfast.EntropyError):
+        with pytest.raises(dpfast.errors.EntropyError):
             mechanism(1, 1).select([0.5, 1.5])

@@ -17,7 +17,8 @@ from fresh import python
 from layouts import FILLED
 from layouts import layouts as laid
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Snapping
+from dpfast.errors import DTypeError, ParameterError
 
 COUNTS = DiscreteLaplace(1, 10), DiscreteGaussian(10), DiscreteGaussian(1000), DiscreteLaplace(1, 2**30)
 REALS = Laplace(1, 1), Gaussian(3), Snapping(1, 1, bound=2**40)

@@ -15,7 +15,8 @@ from laws import expected, fixed
 from layouts import same, wild
 from worlds import REALS, leaks, real_world
 
-from dpfast import DTypeError, Key, Laplace, ParameterError, Sensitivity, Snapping
+from dpfast import Key, Laplace, Sensitivity, Snapping
+from dpfast.errors import DTypeError, ParameterError
 
 
 @pytest.mark.parametrize(

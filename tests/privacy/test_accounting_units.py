@@ -287,7 +287,7 @@ def changes_of(s: Sensitivity, cells: int) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize(("change", "cells"), OWN_L1)
 def test_no_change_is_worse_than_the_cells_that_l1_fills(change, cells, rate) -> None:
     """Every change in every small world, at every epsilon; the rho, too; and both are reached."""
-    worst = [int(linf) for n, linf in change.worst(integers=True) for _ in range(n)]
+    worst = [int(linf) for n, linf in change.worst_change(integers=True) for _ in range(n)]
     most = sum(worst)
     stated = deltas(rate, worst, most)
     worlds = changes_of(change, cells)
@@ -298,7 +298,7 @@ def test_no_change_is_worse_than_the_cells_that_l1_fills(change, cells, rate) ->
     mean = sum(loss * p for loss, p in of_losses(rate, worst).items())
     assert float(mechanism.guarantee.rho) == pytest.approx(float(rate) * mean, rel=1e-9)
     real = dpfast.Laplace(rate * change.l1, change)
-    moves = [n * (math.expm1(-float(rate * linf)) + float(rate * linf)) for n, linf in change.worst()]
+    moves = [n * (math.expm1(-float(rate * linf)) + float(rate * linf)) for n, linf in change.worst_change()]
     assert float(real.guarantee.rho) == pytest.approx(sum(moves), rel=1e-9)
 
 
@@ -369,7 +369,7 @@ def test_sums_of_several_kinds(name, delta) -> None:
         if name == "any pure one, and one that tells":  # planted: the deltas of the parts forgotten
             forgotten = Guarantee(rho=basic.rho).approximate(Fraction(1, 2000))
             assert delta_of(worst, forgotten.epsilon) > Fraction(1, 2000).numerator / mpmath.mpf(2000)
-            with pytest.raises(dpfast.ParameterError, match="own deltas"):
+            with pytest.raises(dpfast.errors.ParameterError, match="own deltas"):
                 basic.approximate(Fraction(1, 2000))
 
 
@@ -395,7 +395,7 @@ def test_where_no_delta_is_proved() -> None:
     assert Guarantee(1).delta_at(1) == 0 == Guarantee(rho=0).delta_at(1e-9)
     assert 0 < Guarantee(1).delta_at(0.99) < 1
     for epsilon, message in ((0, "epsilon must be positive"), (1e-9, "below 1 is proved")):
-        with pytest.raises(dpfast.ParameterError, match=message):
+        with pytest.raises(dpfast.errors.ParameterError, match=message):
             Guarantee(rho=10, rho_delta=Fraction(9, 10)).delta_at(epsilon)
 
 
@@ -415,7 +415,7 @@ def test_by_pld_takes_everything_and_is_never_above_rho() -> None:
     assert compose(norm, CELLS, by="pld", delta=1e-6) == compose(norm, CELLS).approximate(1e-6)
     withheld = dpfast.thresholded(["a"], [99], epsilon=1, delta=1e-3, sensitivity=Sensitivity(1, 1))
     assert compose(withheld, CELLS, by="pld", delta=1e-2).epsilon > compose(CELLS, by="pld", delta=1e-2).epsilon
-    with pytest.raises(dpfast.ParameterError, match="no epsilon is found"):
+    with pytest.raises(dpfast.errors.ParameterError, match="no epsilon is found"):
         compose(withheld, by="pld", delta=1e-4)
 
 
@@ -517,7 +517,7 @@ def test_no_bound_is_above_what_one_sigma_was_found_for(by) -> None:
     for total in ("1e-6", "1e-5", "1e-4"):
         found = compose(*[one] * 50, by=by, delta=total)
         assert (found.epsilon, found.delta, found.by) == (1, Fraction(total), "sum")
-    with pytest.raises(dpfast.ParameterError, match="own deltas"):
+    with pytest.raises(dpfast.errors.ParameterError, match="own deltas"):
         compose(*[one] * 50, by=by, delta="1e-7")
 
 
@@ -535,7 +535,7 @@ class Weekly:
 def test_only_gaussians_of_dpfast_are_counted_by_their_releases(releases) -> None:
     assert compose(*[Weekly(releases)] * 52) == compose(*[Guarantee(1)] * 52)
     assert calibrate(lambda _: Weekly(releases), releases=2, epsilon=2).guarantee.epsilon == 1
-    with pytest.raises(dpfast.ParameterError, match="no spend"):
+    with pytest.raises(dpfast.errors.ParameterError, match="no spend"):
         calibrate(lambda _: Weekly(releases), releases=2, epsilon=1)
 
 
@@ -594,11 +594,19 @@ def test_a_ledger_in_zcdp_pays_for_most_discrete_gaussians_of_a_plan(tmp_path, e
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"make": 1}, dpfast.DTypeError, "make must be a function"),
-        ({"make": lambda _: 1}, dpfast.DTypeError, "what make returns must be a mechanism"),
-        ({"releases": 0}, dpfast.ParameterError, "releases must be at least 1"),
-        ({"make": lambda e: Guarantee(e, 1e-5)}, dpfast.ParameterError, "no spend of each release keeps to the total"),
-        ({"make": lambda rho: Guarantee(rho=rho), "delta": None}, dpfast.ParameterError, "no spend of each release"),
+        ({"make": 1}, dpfast.errors.DTypeError, "make must be a function"),
+        ({"make": lambda _: 1}, dpfast.errors.DTypeError, "what make returns must be a mechanism"),
+        ({"releases": 0}, dpfast.errors.ParameterError, "releases must be at least 1"),
+        (
+            {"make": lambda e: Guarantee(e, 1e-5)},
+            dpfast.errors.ParameterError,
+            "no spend of each release keeps to the total",
+        ),
+        (
+            {"make": lambda rho: Guarantee(rho=rho), "delta": None},
+            dpfast.errors.ParameterError,
+            "no spend of each release",
+        ),
     ],
 )
 def test_what_cannot_be_calibrated(arguments, error, message) -> None:
@@ -644,5 +652,5 @@ def test_a_ledger_in_zcdp_takes_every_kind_of_release(tmp_path) -> None:
         promised.append(chooser.picks(2))
     together = compose(*promised)
     assert (ledger.spent.rho, ledger.spent.rho_delta) == (together.rho, together.rho_delta) == (together.rho, 2 * own)
-    with pytest.raises(dpfast.BudgetExhausted):
+    with pytest.raises(dpfast.errors.BudgetExhausted):
         dpfast.thresholded(["a"], [999], ledger=ledger, label="more", **{**budget, "delta": Fraction(1, 10**9)})

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpfast
-from dpfast import Guarantee, ParameterError, Sensitivity, compose
+from dpfast import Guarantee, Sensitivity, compose
 from dpfast.engines import jobs
+from dpfast.errors import ParameterError
 from dpfast.privacy.gaussian import delta_of_zcdp
 
 E3 = Fraction(1, 10**3)
@@ -417,9 +418,9 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
     ("parts", "options", "error", "message"),
     [
         ([], {}, ParameterError, "parts must be given"),
-        ([np.array(1.0)], {}, dpfast.DTypeError, "mechanism with a guarantee, or a Guarantee, not ndarray"),
-        ([1], {}, dpfast.DTypeError, "mechanism with a guarantee, or a Guarantee, not int"),
-        ([dpfast.OneSidedGeometric(1, 1)], {}, dpfast.NoGuaranteeError, "not a mechanism"),
+        ([np.array(1.0)], {}, dpfast.errors.DTypeError, "mechanism with a guarantee, or a Guarantee, not ndarray"),
+        ([1], {}, dpfast.errors.DTypeError, "mechanism with a guarantee, or a Guarantee, not int"),
+        ([dpfast.OneSidedGeometric(1, 1)], {}, dpfast.errors.NoGuaranteeError, "not a mechanism"),
         ([dpfast.Gaussian(1)], {}, ParameterError, "sigma alone"),
         ([Guarantee(1), Guarantee(1, unit="visit")], {}, ParameterError, "one adjacency and one unit"),
         ([Guarantee(1), Guarantee(1, adjacency="substitution")], {}, ParameterError, "one adjacency and one unit"),

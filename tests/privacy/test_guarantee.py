@@ -90,7 +90,7 @@ def test_holding_under_add_remove_is_known_or_not_claimed() -> None:
 def test_what_promises_nothing_says_so(promising, reason) -> None:
     """Refused with its reason, by compose and a ledger too; hasattr, for debuggers, says no."""
     for ask in (lambda: promising.guarantee, lambda: dpfast.compose(promising)):
-        with pytest.raises(dpfast.NoGuaranteeError, match=reason):
+        with pytest.raises(dpfast.errors.NoGuaranteeError, match=reason):
             ask()
     assert not hasattr(promising, "guarantee")
 
@@ -160,25 +160,25 @@ def test_the_rho_of_any_epsilon_is_the_worst_there_is(epsilon) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({}, dpfast.ParameterError, "epsilon or rho must be given"),
-        ({"rho": 1, "delta": 1e-6}, dpfast.ParameterError, "delta goes with an epsilon, and rho_delta with a rho"),
-        ({"epsilon": 1, "rho_delta": 1e-6}, dpfast.ParameterError, "rho_delta and gdp go with a rho"),
-        ({"epsilon": 1, "gdp": True}, dpfast.ParameterError, "rho_delta and gdp go with a rho"),
-        ({"rho": 1, "rho_delta": 1e-6, "gdp": True}, dpfast.ParameterError, "rho_delta is 0"),
-        ({"rho": 1, "rho_delta": 1}, dpfast.ParameterError, "rho_delta must be below 1"),
-        ({"rho": 1, "gdp": 1}, dpfast.DTypeError, "gdp must be True or False"),
-        ({"epsilon": -1}, dpfast.ParameterError, "epsilon must not be negative, got -1"),
-        ({"rho": -0.5}, dpfast.ParameterError, "rho must not be negative, got -0.5"),
-        ({"epsilon": 1, "delta": 1}, dpfast.ParameterError, "delta must be below 1, got 1"),
-        ({"epsilon": 1, "delta": -1e-9}, dpfast.ParameterError, "delta must not be negative"),
-        ({"epsilon": float("inf")}, dpfast.ParameterError, "epsilon must be finite"),
-        ({"epsilon": b"1"}, dpfast.DTypeError, "epsilon must be an int"),
-        ({"epsilon": "one"}, dpfast.ParameterError, "epsilon must be a number such as 0.1 or 1/3, got 'one'"),
-        ({"epsilon": 1, "adjacency": "replace"}, dpfast.ParameterError, "adjacency must be one of"),
-        ({"epsilon": 1, "unit": ""}, dpfast.ParameterError, "unit must name"),
-        ({"epsilon": 1, "add_remove": True}, dpfast.DTypeError, "add_remove must be a Guarantee, not bool"),
-        ({"epsilon": 1, "add_remove": Guarantee(1)}, dpfast.ParameterError, "add_remove is for substitution"),
-        ({"epsilon": 1, "adjacency": "substitution", "add_remove": Guarantee(1, unit="dog")}, dpfast.ParameterError, "same unit"),
+        ({}, dpfast.errors.ParameterError, "epsilon or rho must be given"),
+        ({"rho": 1, "delta": 1e-6}, dpfast.errors.ParameterError, "delta goes with an epsilon, and rho_delta with a rho"),
+        ({"epsilon": 1, "rho_delta": 1e-6}, dpfast.errors.ParameterError, "rho_delta and gdp go with a rho"),
+        ({"epsilon": 1, "gdp": True}, dpfast.errors.ParameterError, "rho_delta and gdp go with a rho"),
+        ({"rho": 1, "rho_delta": 1e-6, "gdp": True}, dpfast.errors.ParameterError, "rho_delta is 0"),
+        ({"rho": 1, "rho_delta": 1}, dpfast.errors.ParameterError, "rho_delta must be below 1"),
+        ({"rho": 1, "gdp": 1}, dpfast.errors.DTypeError, "gdp must be True or False"),
+        ({"epsilon": -1}, dpfast.errors.ParameterError, "epsilon must not be negative, got -1"),
+        ({"rho": -0.5}, dpfast.errors.ParameterError, "rho must not be negative, got -0.5"),
+        ({"epsilon": 1, "delta": 1}, dpfast.errors.ParameterError, "delta must be below 1, got 1"),
+        ({"epsilon": 1, "delta": -1e-9}, dpfast.errors.ParameterError, "delta must not be negative"),
+        ({"epsilon": float("inf")}, dpfast.errors.ParameterError, "epsilon must be finite"),
+        ({"epsilon": b"1"}, dpfast.errors.DTypeError, "epsilon must be an int"),
+        ({"epsilon": "one"}, dpfast.errors.ParameterError, "epsilon must be a number such as 0.1 or 1/3, got 'one'"),
+        ({"epsilon": 1, "adjacency": "replace"}, dpfast.errors.ParameterError, "adjacency must be one of"),
+        ({"epsilon": 1, "unit": ""}, dpfast.errors.ParameterError, "unit must name"),
+        ({"epsilon": 1, "add_remove": True}, dpfast.errors.DTypeError, "add_remove must be a Guarantee, not bool"),
+        ({"epsilon": 1, "add_remove": Guarantee(1)}, dpfast.errors.ParameterError, "add_remove is for substitution"),
+        ({"epsilon": 1, "adjacency": "substitution", "add_remove": Guarantee(1, unit="dog")}, dpfast.errors.ParameterError, "same unit"),
     ],
     ids=str,
 )  # fmt: skip
@@ -191,7 +191,7 @@ def test_beliefs_need_a_pure_epsilon() -> None:
     """A delta or a rho bounds no posterior."""
     assert Guarantee(1).posterior(0.5) == pytest.approx((1 / (1 + math.e), math.e / (1 + math.e)))
     for promise in (Guarantee(1, 1e-6), Guarantee(rho=1)):
-        with pytest.raises(dpfast.ParameterError, match="pure epsilon"):
+        with pytest.raises(dpfast.errors.ParameterError, match="pure epsilon"):
             promise.posterior(0.5)
 
 

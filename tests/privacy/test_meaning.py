@@ -135,7 +135,7 @@ def test_bounds_are_rounded_outwards(prior, epsilon) -> None:
 
 @pytest.mark.parametrize(("prior", "epsilon"), [(0, 1), (1, 1), (-0.5, 1), (0.5, -1), (0.5, math.inf), (math.nan, 1)])
 def test_what_is_no_prior_or_no_epsilon_is_refused(prior, epsilon) -> None:
-    with pytest.raises(dpfast.ParameterError, match="prior|epsilon"):
+    with pytest.raises(dpfast.errors.ParameterError, match="prior|epsilon"):
         posterior(prior, epsilon)
 
 

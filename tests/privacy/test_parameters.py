@@ -23,7 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpfast
-from dpfast import DiscreteLaplace, DpfastError, DTypeError, ParameterError
+from dpfast import DiscreteLaplace
+from dpfast.errors import DpfastError, DTypeError, ParameterError
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import shown
 
@@ -238,7 +239,7 @@ def test_what_follows_the_second_parameter_goes_by_keyword(made) -> None:
 )
 def test_arguments_that_do_not_fit_are_told_what_would(made, said) -> None:
     """The class as the caller wrote it, and what it takes: Gaussian(epsilon=1) is a first try."""
-    with pytest.raises(dpfast.DTypeError, match=f"^{said}"):
+    with pytest.raises(dpfast.errors.DTypeError, match=f"^{said}"):
         made()
 
 
@@ -382,11 +383,17 @@ def test_cells_is_a_positive_integer(bad, error) -> None:
 
 def test_every_refusal_is_a_dpfast_error() -> None:
     """One base catches them all, and each is also the built-in error that one would expect."""
-    for error in (ParameterError, DTypeError, dpfast.EntropyError, dpfast.KeyReuseError, dpfast.SelfCheckError):
+    for error in (
+        ParameterError,
+        DTypeError,
+        dpfast.errors.EntropyError,
+        dpfast.errors.KeyReuseError,
+        dpfast.errors.SelfCheckError,
+    ):
         assert issubclass(error, DpfastError), error
     assert issubclass(ParameterError, ValueError)
     assert issubclass(DTypeError, TypeError)
-    assert issubclass(dpfast.InsecureKeyWarning, Warning)
+    assert issubclass(dpfast.errors.InsecureKeyWarning, Warning)
 
 
 # ------------------------------------------------------------------ a frozen record
@@ -501,6 +508,9 @@ class Reference:
     def cdf(self, k: int) -> mpmath.mpf:
         return self.below(k) if k < 0 else 1 - self.below(-k - 1)
 
+    def sf(self, k: int) -> mpmath.mpf:
+        return 1 - self.below(k) if k < 0 else self.below(-k - 1)
+
     def at_most(self, k: int, p: Fraction) -> bool:
         """Whether P(X <= k) >= p; compared on the side where nothing cancels."""
         if k < 0:
@@ -529,12 +539,13 @@ def close(found: float, true: mpmath.mpf) -> bool:
 
 @by_scale
 def test_figures_are_right_to_twelve_digits(scale) -> None:
-    """pmf and cdf in both tails, and moments, against mpmath; arrays give what integers give."""
+    """pmf, cdf and sf in both tails, moments, against mpmath; arrays give what integers give."""
     mech, true = DiscreteLaplace(1, scale), Reference(scale)
     with mpmath.workdps(120):
         for k in places(scale):
             assert close(mech.pmf(k), true.pmf(k)), k
             assert close(mech.cdf(k), true.cdf(k)), k
+            assert close(mech.sf(k), true.sf(k)), k
         variance = 2 * true.q / (1 - true.q) ** 2
         assert close(mech.variance, variance)
         if variance > mpmath.mpf(2) ** -1000:
@@ -543,22 +554,25 @@ def test_figures_are_right_to_twelve_digits(scale) -> None:
     small = [k for k in places(scale) if abs(k) < 2**63]
     assert mech.pmf(small).tolist() == [float(mech.pmf(k)) for k in small]
     assert mech.cdf(np.array(small)).tolist() == [float(mech.cdf(k)) for k in small]
+    assert mech.sf(np.array(small)).tolist() == [float(mech.sf(k)) for k in small]
     assert mech.pmf(np.zeros((2, 3), np.uint8)).shape == (2, 3)
 
 
 @pytest.mark.parametrize("bad", [True, 1.0, "1", None, [1.5], Fraction(1, 2), [True], ["1"], [2**70]], ids=repr)
-def test_pmf_and_cdf_take_integers_only(bad) -> None:
-    for method in ("pmf", "cdf"):
+def test_probabilities_are_of_integers_only(bad) -> None:
+    for method in ("pmf", "cdf", "sf"):
         with pytest.raises(DTypeError, match="^k must be an integer"):
             getattr(DiscreteLaplace(1, 1), method)(bad)
 
 
-def test_pmf_and_cdf_take_integers_of_any_size() -> None:
+def test_probabilities_are_of_integers_of_any_size() -> None:
     """At scale 2^60 the law gives weight to integers that fit no dtype; no size of k fails."""
     mech = DiscreteLaplace(1, 2**60)
     assert math.isclose(mech.pmf(2**65), math.exp(-32) * 2**-61, rel_tol=1e-12)
     assert math.isclose(mech.cdf(-(2**65)), math.exp(-32) / 2, rel_tol=1e-12)
+    assert math.isclose(mech.sf(2**65), math.exp(-32) / 2, rel_tol=1e-12)
     assert (mech.pmf(10**4000), mech.cdf(10**4000), mech.cdf(-(10**4000))) == (0, 1, 0)
+    assert (mech.sf(10**4000), mech.sf(-(10**4000))) == (0, 1)
 
 
 def probabilities() -> list[Fraction]:

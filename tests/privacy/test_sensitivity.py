@@ -102,7 +102,7 @@ def test_norms_together_are_the_maxima_over_a_small_world(l0, linf, l1, adjacenc
 def test_few_cells_are_the_maxima_over_a_small_world(cells, l0, linf, l1, adjacency, signed) -> None:
     """All contributions of whole numbers to so few cells; no change moves its first cells further.
 
-    `worst` is a change of that world, and so are the figures, each of them.
+    `worst_change` is a change of that world, and so are the figures, each of them.
     """
     most, touched = min(linf or l1, l1), min(l0 or l1, cells)
     units = [
@@ -121,7 +121,7 @@ def test_few_cells_are_the_maxima_over_a_small_world(cells, l0, linf, l1, adjace
     assert s.l1 == max(map(sum, changes))
     assert s.l2_squared == max(sum(x * x for x in c) for c in changes)
     for whole in (False, True):
-        worst = tuple(by for n, by in s.worst(integers=whole) for _ in range(n))
+        worst = tuple(by for n, by in s.worst_change(integers=whole) for _ in range(n))
         assert worst + (0,) * (cells - len(worst)) in changes
         assert all(sum(c[:k]) <= sum(worst[:k]) for c in changes for k in range(1, cells + 1)), (
             "a change that worst does not dominate"
@@ -138,7 +138,7 @@ def test_noise_over_few_cells_spends_what_a_small_world_says(sigma) -> None:
     if sigma is None:
         noise = dpfast.DiscreteLaplace(1, s)
         assert noise.scale == max(moved) == dpfast.DiscreteLaplace(1, before).scale / 2
-        assert noise.worst == ((3, 1),)
+        assert noise.worst_change == ((3, 1),)
     else:
         assert dpfast.DiscreteGaussian(sigma, sensitivity=s).guarantee.rho == Fraction(max(moved), 2 * sigma**2)
 

@@ -83,7 +83,10 @@ def test_a_delta_above_a_thousandth_is_warned_of(asked, monkeypatch) -> None:
         for delta in ("0.001", 0.0011, 0.0011, 0.25):
             asked(delta)
     assert [(each.category, str(each.message)) for each in caught] == [
-        (dpfast.WeakGuaranteeWarning, f"delta = {delta}: this allows {percent} % of the units to be published whole")
+        (
+            dpfast.errors.WeakGuaranteeWarning,
+            f"delta = {delta}: this allows {percent} % of the units to be published whole",
+        )
         for delta, percent in (("0.0011", "0.11"), ("0.25", "25"))
     ]
 
@@ -109,7 +112,7 @@ def test_once_for_all_mechanisms() -> None:
 )
 def test_what_promises_nothing_gets_no_warning(call, monkeypatch) -> None:
     tiers.warns_again(monkeypatch)
-    assert issubclass(dpfast.WeakGuaranteeWarning, UserWarning)
+    assert issubclass(dpfast.errors.WeakGuaranteeWarning, UserWarning)
     assert warned(call) == []
 
 

@@ -279,7 +279,7 @@ def privacy_loss(mechanism: Mechanism) -> meaning.Loss:
     """That of the neighbours that are told apart best."""
     if not isinstance(mechanism, GAUSSIANS):
         rate = mechanism.epsilon / mechanism.sensitivity
-        ((cells, change),) = mechanism.worst  # no option has an l1 of its own
+        ((cells, change),) = mechanism.worst_change  # no option has an l1 of its own
         real = isinstance(mechanism, dpfast.Laplace)
         cell = meaning.LaplaceLoss(rate * change) if real else meaning.DiscreteLaplaceLoss(rate, math.floor(change))
         return cell if cells == 1 else meaning.CellsLoss(cell, cells)

@@ -393,7 +393,7 @@ def _run(options: dict[str, Any], *, verify: bool = False) -> None:
                     page.step(partial(seen.add, piece, noisy))
                     bar.at(bar.done + piece.weight, f"{seen.rows:,} rows")
                 if table.passed and seen.rows > MANY and not verify:
-                    warnings.warn(_suspected(seen.rows, table.passed), dpfast.WeakGuaranteeWarning, stacklevel=1)
+                    warnings.warn(_suspected(seen.rows, table.passed), dpfast.errors.WeakGuaranteeWarning, stacklevel=1)
         if not request.quiet:
             request.tell(payer, page, release.lines(seen.rows), _without_noise(request.source, table, asked))
 

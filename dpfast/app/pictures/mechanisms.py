@@ -199,7 +199,7 @@ def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray
     none = np.empty(0)
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
         r = 0.0
-        ((cells, change),) = mechanism.worst  # no option has an l1 of its own
+        ((cells, change),) = mechanism.worst_change  # no option has an l1 of its own
         if cells > 1:
             return _of_cells(mechanism, cells, change)
         epsilon = float(mechanism.epsilon / mechanism.sensitivity * change)

@@ -11,7 +11,8 @@ from struct import pack, unpack
 
 import numpy as np
 
-from dpfast import InsecureKeyWarning, ReleaseKey, _native
+from dpfast import ReleaseKey, _native
+from dpfast.errors import InsecureKeyWarning
 from dpfast.evidence.selftest.check import Outcome, Run, below, instruction_sets, sets
 from dpfast.evidence.selftest.subjects import Subject, subjects
 from dpfast.testing import fixed_key

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpfast import DiscreteLaplace, EntropyError, Gaussian, Key, Laplace, _native
+from dpfast import DiscreteLaplace, Gaussian, Key, Laplace, _native
+from dpfast.errors import EntropyError
 from dpfast.evidence.selftest.check import Outcome, Run
 from dpfast.evidence.selftest.subjects import subjects
 

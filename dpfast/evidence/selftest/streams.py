@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpfast import DiscreteLaplace, Key, KeyReuseError, Laplace, ParameterError, _native
+from dpfast import DiscreteLaplace, Key, Laplace, _native
+from dpfast.errors import KeyReuseError, ParameterError
 from dpfast.evidence.selftest.check import Outcome, Run, below, instruction_sets, sets
 from dpfast.evidence.selftest.subjects import Subject, of_scales, subjects
 

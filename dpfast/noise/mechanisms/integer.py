@@ -37,10 +37,6 @@ class IntegerNoise(Mechanism):
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
         """P(X = k)."""
 
-    @abstractmethod
-    def _upto(self, k: npt.NDArray[np.float64]) -> Any:
-        """P(X <= k)."""
-
     @property
     def stddev(self) -> float:
         return math.sqrt(self.variance)
@@ -60,6 +56,17 @@ class IntegerNoise(Mechanism):
         array([0.269, 0.731, 0.901])
         """
         return self._upto(whole_floats(k))
+
+    def sf(self, k: npt.ArrayLike) -> Any:
+        """P(X > k), for an integer or an array of them, in doubles: about 13 digits.
+
+        >>> law = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+        >>> law.sf([-1, 0, 1]).round(3)
+        array([0.731, 0.269, 0.099])
+        >>> f"{law.sf(100):.3}", float(1 - law.cdf(100))
+        ('1e-44', 0.0)
+        """
+        return self._beyond(whole_floats(k))
 
     def _noise_at(self, p: Fraction) -> float:
         return self.quantile(p)

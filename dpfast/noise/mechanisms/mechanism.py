@@ -138,6 +138,14 @@ class Mechanism(Described, ABC):
         """
         return self.stddev
 
+    def median(self) -> float:
+        """The least noise x with P(noise <= x) >= 1/2: `ppf(1/2)`, and 0 but for one-sided noise.
+
+        >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).median()
+        0.0
+        """
+        return float(self._noise_at(Fraction(1, 2)))
+
     def ppf(self, q: npt.ArrayLike) -> Any:
         """The least noise x with P(noise <= x) >= q, for a number or an array of them, 0 <= q <= 1.
 
@@ -162,6 +170,14 @@ class Mechanism(Described, ABC):
     @abstractmethod
     def _noise_at(self, p: Fraction) -> float:
         """The least noise that is not exceeded with probability p, 0 < p < 1."""
+
+    @abstractmethod
+    def _upto(self, k: npt.NDArray[np.float64]) -> Any:
+        """P(K <= k), K the noise as a whole number: of counts, or of steps of the grid."""
+
+    def _beyond(self, k: npt.NDArray[np.float64]) -> Any:
+        """P(K > k), by symmetry: one less P(K <= k) would lose a small tail."""
+        return self._upto(-k - 1)
 
     @lockfree_property
     def _record(self) -> tuple[str | int, ...]:

@@ -104,6 +104,9 @@ class OneSidedGeometric(GeometricNoise):
         rate = float(1 / self._scale)
         return math.exp(-rate) / math.expm1(-rate) ** 2
 
+    def _beyond(self, k: npt.NDArray[np.float64]) -> Any:
+        return np.exp(-float(1 / self._scale) * np.maximum(k + 1, 0))[()]
+
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
         rate = float(1 / self._scale)
         return np.where(k < 0, 0.0, -math.expm1(-rate) * np.exp(-rate * np.abs(k)))[()]

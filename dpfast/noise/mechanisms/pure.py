@@ -57,10 +57,10 @@ class Pure(Record):
         return self.sensitivity / self.epsilon
 
     @property
-    def worst(self) -> tuple[Cells, ...]:
+    def worst_change(self) -> tuple[Cells, ...]:
         """The change that is told from none most easily: so many cells, each by so much.
 
-        >>> dpfast.Laplace(epsilon=1, sensitivity=2).worst
+        >>> dpfast.Laplace(epsilon=1, sensitivity=2).worst_change
         (Cells(l0=1, linf=Fraction(2, 1)),)
         """
         return laplace.worst_change(self._change, self.sensitivity, integers=self.INTEGERS)

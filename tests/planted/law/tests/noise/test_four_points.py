@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpfast import FourPoints, Key, NoGuaranteeError, _native
+from dpfast import FourPoints, Key, _native
+from dpfast.errors import NoGuaranteeError
 from dpfast.evidence.selftest import reference
 
 
