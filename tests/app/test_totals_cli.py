@@ -407,6 +407,9 @@ def test_missing_options_and_files_that_meet_are_refused(tmp_path, monkeypatch, 
     ):  # fmt: skip
         assert main(["totals", "new", *words]) == 2
         one_error(capsys.readouterr().err, said)
+    for state in (totals.ledger, f"{totals.ledger}-journal", "visits.key", "visits.key.head"):
+        assert totals.new("--state", state) == 2
+        one_error(capsys.readouterr().err, "^Error: --state must not be ")
     assert totals.new() == 0
     for out in (totals.state, f"{totals.state}.before", f"{totals.state}.ahead", totals.ledger, "visits.key", "r.csv"):
         given = ["totals", "step", 1, rows, out, *totals.words, *totals.keyed, "--force"]

@@ -298,7 +298,7 @@ MORE_OF_TOTALS = [
     ["--per-unit-steps", "2"], ["--per-unit-steps", "513"], ["--per-unit-steps", "0"], ["--apart", "3"], ["--apart", "9" * 30], ["--lower", "0"], ["--upper", "x"],
     ["--strip"], ["--null", "x"], ["--unknown"], ["--bins", "n=0,2,9"], ["--by", "week(kind)"], ["--max-contributions", "3"], ["--max-per-partition", "9" * 30],
     ["--epsilon", "1"], ["--delta", "1e-6"], ["--adjacency", "substitution"], ["--ledger", "l.db"], ["--ledger", "no.db"], ["--key-file", "no.key"],
-    ["--shared-with", "0"], ["--encoding", "utf-16"], ["--delimiter", ";"], ["--format", "csv"], ["--metadata", "m.json"], ["--threads", "1"], ["--unit-is-row"],
+    ["--shared-with", "0"], ["--encoding", "utf-16"], ["--delimiter", ";"], ["--format", "csv"], ["--metadata", "m.json"], ["--unit-is-row"],
 ]  # fmt: skip
 MORE_OF_LOOKS = [
     ["--strip"], ["--null", "x"], ["--unknown"], ["--bins", "n=0,2,9"], ["--bins", "kind=1"], ["--json"], ["--by", "n"], ["--ledger", "l.db"],

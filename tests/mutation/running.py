@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant("rows of those who have counted count", ROWS, "rows=held.rows[may[unit_of_row]]", "rows=held.rows", "test_running_rows.py -k 'one_unit or definition'"),
     Mutant("caps let through more than the totals hide", ROWS, "        self.totals._refuse_less(cells.change)", "        cells.change", "test_running_rows.py -k costs_nothing"),
     Mutant("what was written ahead of others is believed", ROWS, "*self._bound).all():", "*self._bound).any() and False:", "test_running_rows.py -k another_history"),
-    Mutant("caps are no terms", ROWS, "if cap is not None}\n\n    def nobody", "if cap is None}\n\n    def nobody", "test_running_rows.py -k of_their_own"),
+    Mutant("caps are no terms", ROWS, "if cap is not None}\n        return {**dict", "if cap is None}\n        return {**dict", "test_running_rows.py -k of_their_own"),
     Mutant("who is counted is not sealed", SEAL, "        if units is not None:\n", "        if False:\n", "test_running_rows.py -k 'weaker or equal_counts'"),
     Mutant("who is counted is not written ahead", STATE, "NOTHING, NOTHING, *frozen) as made", "NOTHING, NOTHING, frozen.counts) as made", "test_running_rows.py -k 'alike or once'"),
     Mutant("other counts at once are drawn for nothing", SEAL, "if not hmac.compare_digest(self._seal.noted(t, tag), tag):", "if False:",

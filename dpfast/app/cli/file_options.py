@@ -77,6 +77,16 @@ def refuse_shared(target: Path, read: Mapping[str, Path | None], metadata: Path 
     written = {"OUT": target, "the record of OUT": Path(f"{target}.json")} if target != PIPE else {}
     if metadata is not None:
         written["--metadata"] = metadata
+    refuse_written(written, read)
+
+
+def refuse_written(written: Mapping[str, Path], read: Mapping[str, Path | None]) -> None:
+    """Refuse to write over any of these, or over what lies beside a ledger or a key file.
+
+    Both are files by what names them. Raises: ParameterError.
+    """
+    from dpfast.app.tables.streams import PIPE
+
     needed = {name: path for name, path in read.items() if path is not None and path != PIPE}
     if "--ledger" in needed:
         ledger = os.path.realpath(needed["--ledger"])

@@ -15,7 +15,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.app.cli.file_options import METADATA, style_options
+from dpfast.app.cli.file_options import METADATA, refuse_written, style_options
 from dpfast.app.cli.histogram import BY, UNIT, Asked, Release, counted, opened, row_options
 from dpfast.app.cli.ledger import amounts, exactly
 from dpfast.app.cli.measures import USUAL, interval_options
@@ -28,7 +28,7 @@ from dpfast.app.cli.options import (
     print_json,
     together,
 )
-from dpfast.app.cli.request import FORCE, QUIET, RESUME, THREADS, Payer, Request, paying_options
+from dpfast.app.cli.request import FORCE, QUIET, RESUME, Payer, Request, paying_options
 from dpfast.app.cli.running import half_width, often
 from dpfast.errors import LedgerError, ParameterError
 from dpfast.privacy.formatting import approximate, plus_minus
@@ -138,7 +138,15 @@ def _paying(request: Request, asked: Asked) -> Any:
     for option, given in files.items():
         if given is None:
             raise click.UsageError(f"Missing option '--{option}': totals need {dashed(*files, 'label', by=', ')}")
+    read = {"--ledger": request.ledger_file, "--key-file": request.key_file, **asked.listed.files}
+    refuse_written(_state_files(asked), read)
     return Payer(request, asked.sealed_terms(request.style), gives="goes on")
+
+
+def _state_files(asked: Asked) -> dict[str, Path]:
+    """Those of the state, by what names them."""
+    state = asked.given["state"]
+    return {"--state": state} | {f"a file of --state ({end})": Path(f"{state}{end}") for end in BESIDE_A_STATE}
 
 
 def _is_charged(payer: Any) -> bool:
@@ -170,7 +178,6 @@ def _running(asked: Asked, payer: Any, *, resume: bool) -> Any:
 @RESUME
 @FORCE
 @QUIET
-@THREADS
 @METADATA
 def step(**options: Any) -> None:
     """Count the rows of ROWS as step T, and write the noisy totals of all steps so far to OUT.
@@ -193,9 +200,7 @@ def _run(request: Request, asked: Asked, payer: Any) -> None:
     from dpfast.app.tables import cells as table
     from dpfast.app.tables.gathered import table_of
 
-    state = asked.given["state"]
-    beside = {f"a file of --state ({end})": Path(f"{state}{end}") for end in BESIDE_A_STATE}
-    request.check_files("ROWS", {**asked.listed.files, "--state": state, **beside})
+    request.check_files("ROWS", {**asked.listed.files, **_state_files(asked)})
     with request.interruptible(payer):
         table.checked(request.target, **request.sink)
         if not _is_charged(payer):
