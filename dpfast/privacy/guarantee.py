@@ -354,7 +354,7 @@ def guarantee_of(name: str, promising: object) -> Guarantee:
 
 
 def called(guarantee: Guarantee, word: str) -> Guarantee:
-    """What sentences are made of, where they call a unit by another word. It is no other promise."""
+    """The same promise for sentences, which call its unit by another word."""
     return Guarantee._of(**{**vars(guarantee), "unit": word})  # noqa: SLF001  a record of its own kind
 
 

@@ -65,7 +65,7 @@ def test_what_a_report_folds_away_looks_right_too(reports) -> None:
 
 
 def test_reports_print_whole(reports) -> None:
-    """On white paper, with all rows that the page has and nothing cut, though its reader likes the dark."""
+    """On white paper, with all rows and nothing cut, though the reader likes the dark."""
     assert prints(reports) == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a report: a series is one line, one large cell flattens nothing, all rows are told."""
+"""A report: a series is one line, one large cell flattens nothing, and all rows are there."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_missing_key_is_a_gap_and_a_lonely_one_a_dot() -> None:
 
 
 def test_one_large_cell_does_not_flatten_the_others() -> None:
-    """The scale has equal steps, for equal noise looks equal; what lies beyond is told as a number."""
+    """The scale has equal steps, for equal noise looks equal; a number says what lies beyond."""
     cells = [29_000, *range(0, 360, 10)]
     scale = Scale.of(cells, [c - 9 for c in cells], [c + 9 for c in cells])
     assert scale.beyond == {0}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of running totals has a line and a band for each cell, for light pages and dark ones."""
+"""The picture of running totals: a line and a band for each cell, on light pages and dark ones."""
 
 from __future__ import annotations
 

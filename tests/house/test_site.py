@@ -154,18 +154,19 @@ SPOILT_ON_PAPER = (  # a rule of the site's style, what stands in its place, a p
 
 
 def test_pages_print_whole(site, tmp_path) -> None:
-    """Without what is for screens, on white paper though the reader likes the dark, and nothing cut."""
+    """On white paper, though the reader likes the dark, without a side bar, and nothing cut."""
     if browser.chromium() is None:
         pytest.skip("chromium is not installed")
     names = "index", "performance", "meaning", "tutorial", "choosing", "gallery/so_far", "reference/counts"
     assert browser.prints([site / f"{name}.html" for name in names]) == []
-    style = (site / "_static" / "site.css").read_text("utf-8")
+    [sheet] = site.rglob("site.css")
+    style = sheet.read_text("utf-8")
     spoilt = []
     for at, (rule, instead, page, _) in enumerate(SPOILT_ON_PAPER):
         assert rule in style
         folder = tmp_path / str(at)
-        shutil.copytree(site / "_static", folder / "_static")
-        (folder / "_static" / "site.css").write_text(style.replace(rule, instead), "utf-8")
+        shutil.copytree(sheet.parent, folder / sheet.parent.name)
+        (folder / sheet.relative_to(site)).write_text(style.replace(rule, instead), "utf-8")
         shutil.copy(site / page, folder / page)
         spoilt.append(folder / page)
     found = {(each.page, each.kind) for each in browser.prints(spoilt)}

@@ -9,23 +9,23 @@ from pathlib import Path
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from dpfast import NoisyTotals
 from dpfast.app.pictures.style import INK, INSIDE, SECOND, empty, furnish, heading, note, save
-from dpfast.counts.running.noisy_totals import NoisyTotals
 from dpfast.privacy.formatting import amount, percent
 from dpfast.privacy.parameters import Real, exact_real
 
-# Told apart by their dashes, too, where colours look alike.
+# Dashes differ as colours do, so that eyes and printers can tell.
 LINES = (
     (INSIDE, "-"), (SECOND, "--"), ("#4f9d69", "-."), ("#0b3a66", ":"), ("#8a949c", (0, (6, 2))),
 )  # fmt: skip
 LONGEST = 24  # letters of a name
-APART = 0.05  # of the height, between two names
+APART = 0.05  # between two names, a share of the height
 
 
 def bands(noisy: NoisyTotals, names: Sequence[str], path: Path, level: Real = "0.95") -> None:
     """Draw totals or windows over their steps: .png, .svg or .pdf. Spends nothing.
 
-    names: one a cell. Of many cells the few with the largest last values are drawn, and it says so.
+    names: one a cell. Where there are many, those with the largest last values are drawn.
     level: with what probability each value is within its band.
     Raises: FileError, and what `interval` raises.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys with an order of their own, such as ages, years, months, weeks and bins: they make a line."""
+"""Keys with an order of their own, such as ages, months, weeks and bins: they make a line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _month(text: str) -> float:
     return float(12 * int(text[:4]) + int(text[5:]))
 
 
-# How a kind of key looks, and where it stands; of bins only the order counts, for their widths differ.
+# How a kind of key looks, and where it stands. Bins, whose widths differ, stand in their order.
 KINDS: tuple[tuple[re.Pattern[str], Callable[[str], float]], ...] = (
     (re.compile(NUMBER), float),
     (re.compile(r"\[\d{1,15}\]"), lambda text: float(text[1:-1])),  # a place of an array

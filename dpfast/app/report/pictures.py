@@ -16,7 +16,7 @@ from dpfast.app.report.markup import MINUS, attribute, ends, number, text
 from dpfast.app.report.scale import Scale
 
 INSET = 4.0  # per cent of the width, on both sides of a scale
-KEYS = 5  # of an axis, that are written
+KEYS = 5  # that an axis names
 SIDE, LEFT, TOP = 300.0, 44.0, 8.0  # the square of beliefs, and what stands left and above of it
 POINTS = 60  # on each side of a curve's bend
 PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scale of a picture: equal steps, so that equal noise looks equal, and a few cells beyond it."""
+"""The scale of a picture: equal steps, for equal noise looks equal, and a few cells beyond it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAR = 4.0  # times the range of the others, from which a cell flattens them
 
 
 class Scale(NamedTuple):
-    """least, most: its ends. marks: round numbers within it. beyond: the cells outside, by place."""
+    """least, most: its ends. marks: round numbers within. beyond: the places of cells outside."""
 
     least: float
     most: float
