@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from places import TESTS
 
-WIDTHS = 360, 768, 1280  # px: a phone, a tablet, a desk
+WIDTHS = 360, 768, 1400  # px: a phone, a tablet, a desk
 SCHEMES = "light", "dark"
 PAPER = 718  # px: a sheet of A4 within the margins that browsers leave
 HEIGHT = 800

@@ -48,7 +48,7 @@ UNITS = ["name", "n", "kind"]
 HIDDEN = ["--threshold", "--delta", "1e-12"]
 KEYS = [HIDDEN, HIDDEN, ["--domain", "a,ü,b"], ["--domain", "0..99"], ["--domain", "d.txt"], ["--domain", "x=d.txt"]]
 WHAT = [
-    [], [], ["--intervals"], ["--report", "out.html"], ["--mean", "x", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "0", "9"],
+    [], [], ["--intervals"], ["--report", "out.html", "--unit-name", "<plane>"], ["--mean", "x", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "0", "9"],
     ["--sum", "n", "--clamp", "-5", "5", "--granularity", "1"], ["--mechanism", "discrete-gaussian", "--delta", "1e-12"],
     ["--quantile", "n=0.5", "--clamp", "0", "9"], ["--quantile", "x=0.5", "--quantile", "x=0.9", "--clamp", "-1", "1", "--step", "0.25"],
     ["--lower", "0", "--upper", "5"], ["--max-contributions", "3"], ["--max-per-partition", "2"], ["--by", "n"],
