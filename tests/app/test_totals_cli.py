@@ -380,7 +380,7 @@ def test_a_step_out_of_order_beyond_the_ceiling_or_of_other_rows_is_refused(tmp_
         (0, 2, rows, "0 is not in the range"),
         (3, 1, other, "the input is not the one with which step 3 was reserved, .*: --resume goes on"),
         (4, 1, "no.csv", "no such file"),
-        (4, 2, integers(tmp_path), "^Error: --unit must hold strings, as in the steps before"),
+        (4, 2, integers(tmp_path), "^Error: --unit must contain strings, as in the steps before"),
         (4, 2, integers(tmp_path, [1.5, 2.5]), "--by 'city' must be a column of"),
     ):
         assert totals.step(t, "--force", rows=source) == code, (t, source)

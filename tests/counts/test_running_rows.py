@@ -206,7 +206,7 @@ def counted_in_turn(totals: BoundedTotals, key: Any, *ids: Any) -> list[int]:
 def test_ids_of_another_type_are_refused(first: list[Any], second: list[Any]) -> None:
     key, totals = release_key(1), quiet(2)
     with pytest.raises(
-        DTypeError, match="unit_ids must hold .*, as in the steps before, not .*: an id of another type"
+        DTypeError, match="unit_ids must contain .*, as in the steps before, not .*: an id of another type"
     ):
         counted_in_turn(totals, key, first, [], second)
     assert counted_in_turn(totals, key, [], second, [], np.zeros(0, "U1"), second, second) == [0, 1, 0, 0, 1, 0]
@@ -378,8 +378,8 @@ def test_which_rows_are_refused(place) -> None:
         ((["a"], ["x", "y"]), ParameterError, "keys and unit_ids must be of equal length"),
         (([1], ["x"]), DTypeError, "keys and names must be both of integers or both of strings"),
         (((["a"], ["b"]), ["x"]), DTypeError, "keys and names must be both of one column, or both of several"),
-        ((["a"], [1.5]), DTypeError, "unit_ids must hold integers or strings"),
-        ((["a"], [None]), DTypeError, "unit_ids must hold integers or strings"),
+        ((["a"], [1.5]), DTypeError, "unit_ids must contain integers or strings"),
+        ((["a"], [None]), DTypeError, "unit_ids must contain integers or strings"),
         ((["a"], dpfast.EACH_ROW), ParameterError, "unit_ids must name units, whose steps are counted"),
     ):
         with pytest.raises(error, match=says):

@@ -96,7 +96,7 @@ def test_a_type_that_may_not_fit_is_refused(tmp_path) -> None:
         rows = pl.DataFrame({"key": [1, 2], "n": pl.Series([0, 1]).cast(kind)})
         with pytest.raises(DTypeError, match="CAST it to BIGINT|cannot be read"):
             released(polars_lazy, rows, home, "a")
-    with pytest.raises(ParameterError, match="a column 'nobody', and one alone"):
+    with pytest.raises(ParameterError, match="a column 'nobody', exactly one"):
         released(polars_lazy, rows, home, "a", by="nobody")
     with pytest.raises(DTypeError, match="cannot be read: ColumnNotFoundError of Polars"):
         released(polars_lazy, rows.lazy().select("nobody"), home, "a")

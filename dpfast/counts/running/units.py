@@ -58,7 +58,7 @@ def must_be_alike(table: Words, ids: Column) -> None:
     texts = ids.texts is not None
     if ids.codes.size and table.size and bool(table[1, 0] & TEXT) is not texts:
         raise DTypeError(
-            f"unit_ids must hold {KINDS[not texts]}, as in the steps before, not {KINDS[texts]}: an id of another type is "
+            f"unit_ids must contain {KINDS[not texts]}, as in the steps before, not {KINDS[texts]}: an id of another type is "
             "another unit"
         )
 
