@@ -73,6 +73,9 @@ class PlainTotals:
     def _running(self, ledger: Any, *, names: Any, **options: Any) -> Any:
         return steps.opened(self, ledger, steps.Cells(names), **options)
 
+    def _check_cells(self, name: str, many: int) -> None:
+        """They say nothing of how many cells there are."""
+
     def _refuse_less(self, change: Any) -> None:
         if change.l0 > 1:
             raise ParameterError("sensitivity must be at least that of the counts")

@@ -63,8 +63,12 @@ def leaving_nothing_held(call: Callable[Given, Found]) -> Callable[Given, Found]
             return call(*given, **named)
         except BaseException as error:
             each: BaseException | None = error
-            while each is not None and each is not handled:
+            seen = [handled]
+            while each is not None and all(
+                each is not one for one in seen
+            ):  # a caller's own may be each other's context
                 clear_frames(each.__traceback__)
+                seen.append(each)
                 each = each.__context__
             raise
 

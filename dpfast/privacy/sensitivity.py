@@ -34,13 +34,6 @@ def _cells(l0: int, linf: Real) -> Cells:
     return Cells(cells, parameters.exact_positive("linf", linf))
 
 
-def _contributed(l0: int | None, linf: Real | None, l1: Real | None, cells: int | None) -> tuple[Cells, Fraction]:
-    """At most l0 cells, each by at most linf; and the most in all, which bounds linf as well."""
-    found, total = _stated(l0, linf, l1)
-    within = Cells(found.l0 if cells is None else min(found.l0, cells), found.linf)
-    return within, min(total, within.l0 * within.linf)
-
-
 def _stated(l0: int | None, linf: Real | None, l1: Real | None) -> tuple[Cells, Fraction]:
     if l1 is None:
         if l0 is None or linf is None:
@@ -163,15 +156,17 @@ class Sensitivity(Record):
         keys: str = "public",
     ) -> None:
         there = None if cells is None else parameters.whole("cells", cells, least=1)
-        contributes, total = _contributed(l0, linf, l1, there)
+        stated, most = _stated(l0, linf, l1)
+        contributes = stated._replace(l0=min(stated.l0, there or stated.l0))
+        total = min(most, contributes.l0 * contributes.linf)
         both_ways = parameters.flag("signed", signed)
         substitution = parameters.adjacency(adjacency) == "substitution"
-        changed = contributes.l0 * (2 if substitution else 1)
+        changed = stated.l0 * (2 if substitution else 1)
         self._keep(
             contributes=contributes,
             contributed=total,
             cells=there if there is not None and there < changed else None,
-            l0=changed if there is None else min(changed, there),
+            l0=min(changed, there or changed),
             linf=contributes.linf * (2 if substitution and both_ways else 1),
             adjacency=adjacency,
             unit=parameters.unit(unit),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from blake3 import blake3
 from bounding import Caps, Choice, release_key, sip, within
 from reference import E, H, integers
@@ -346,6 +347,7 @@ def test_what_is_refused_costs_nothing(place) -> None:
             place.running(totals.bounded(**caps))
     for about in ({"adjacency": "substitution"}, {"unit": "household"}):  # the totals' own
         ledger = Ledger(place.folder / "".join(about), rho=1, create=True, **about)
+        tiers.forget_labels()  # another process
         change = RunningTotals(12, sensitivity=Sensitivity(1, 1, **about), rho="0.5").bounded(max_contributions=1)
         assert ledger.running(change, key=place.key, names=NAMES).step(1, ["a"], ["x"]).values.shape == (2,)
     wide = RunningTotals(12, sensitivity=Sensitivity(2, 1), rho="0.5").bounded(max_partitions=9, max_per_partition=1)
@@ -360,6 +362,7 @@ def test_what_is_refused_costs_nothing(place) -> None:
             place.running(wide, **options)
     assert not Ledger(place.path).history()
     assert not [*place.folder.glob("state*")]
+    tiers.forget_labels()
     place.running(wide)  # nine among two names are two
     for caps, error, says in (
         ({}, ParameterError, "max_contributions must be given, or max_partitions with max_per_partition"),
@@ -516,6 +519,7 @@ def test_what_was_written_ahead_of_another_history_is_refused(place) -> None:
     other.path, other.state = other.folder / "budget.db", other.folder / "state"
     other.key = KeyFile(shutil.copy(secret, other.folder / "key")).derive("visits")
     Ledger(other.path, rho=2, create=True)
+    tiers.forget_labels()  # another process
     other.running(quiet(1)).step(1, ["a"], ["dan"])
     other.restore("state.ahead", ahead)
     with pytest.raises(

@@ -52,6 +52,7 @@ class Place:
     """A folder with a ledger, a key file and a state."""
 
     def __init__(self, folder: Path, secret: Path | None = None) -> None:
+        tiers.forget_labels()  # another process, with other folders
         folder.mkdir(exist_ok=True)
         self.folder, self.path, self.state = folder, folder / "budget.db", folder / "state"
         self.key = KeyFile.create(folder / "key") if secret is None else KeyFile(shutil.copy(secret, folder / "key"))
@@ -76,6 +77,7 @@ class Place:
         return self.folder
 
     def restore(self, name: str, *paths: Path) -> None:
+        tiers.forget_labels()  # another process
         for path in paths:
             shutil.copy(self.folder / f"{path.name}.{name}", self.folder / "between").chmod(0o600)
             (self.folder / "between").replace(path)
@@ -164,8 +166,31 @@ def test_counts_that_know_their_sensitivity(place) -> None:
     running = place.running()
     with pytest.raises(ParameterError, match="at least that of the counts"):
         running.step(1, counts)
+    days = dpfast.bounded_histogram([1, 2], [1, 1], **{**rows, "domain": range(9), "max_partitions": 1}).counts
+    for part in (days[:3], days[:3].copy()):
+        with pytest.raises(ParameterError, match="counts must be all of the 9 that were counted together, got 3"):
+            running.step(1, part)
     assert [*place.folder.glob("state*")] == [place.state]  # step 0, which has no counts
-    assert running.step(1, counts.tolist()).t == 1
+    one = dpfast.bounded_histogram(["Lima", "Oslo"], [1, 1], **{**rows, "max_partitions": 1}).counts
+    assert running.step(1, one).t == 1
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+def test_totals_have_no_more_cells_than_their_sensitivity_says(place, tmp_path, adjacency) -> None:
+    """Its noise is for so many: nothing is charged."""
+    totals = dpfast.RunningTotals(12, sensitivity=dpfast.Sensitivity(9, 1, cells=2, adjacency=adjacency), rho=1)
+    ledger = Ledger(tmp_path / "other.db", rho=2, adjacency=adjacency, create=True)
+    key = place.key.derive("sign-ups")
+    for given in (totals, totals.bounded(max_partitions=2, max_per_partition=1)):
+        with pytest.raises(ParameterError, match="names must be of at most the 2 cells of the sensitivity, got 3"):
+            ledger.running(given, key=key, names=NAMES)
+    for keyed in ({}, {"key": key, "names": NAMES}):
+        with pytest.raises(ParameterError, match="must be of at most the 2 cells"):
+            dpfast.running_totals(totals, DAYS, **keyed)
+    with pytest.raises(ParameterError, match="cells must be of at most the 2 cells"):
+        totals.begin(3)
+    assert not ledger.history()
+    assert dpfast.running_totals(totals, DAYS[:, :2]).values.shape == (4, 2)
 
 
 def test_any_integers_in_any_layout_and_clamped(place) -> None:
@@ -315,6 +340,21 @@ def test_a_ledger_s_steps_are_known_to_the_process(place) -> None:
         dpfast.running_totals(ONCE, DAYS + np.eye(4, 3, -2, int), key=key, names=NAMES, resume=True)
 
 
+def test_a_ledger_s_step_is_not_another_than_the_process_has_taken(place) -> None:
+    """Without a ledger first: other counts, or other totals, are refused before they are reserved."""
+    key = place.key.derive("sign-ups")
+    first = dpfast.running_totals(ONCE, DAYS[:2], key=key, names=NAMES)
+    with pytest.raises(KeyReuseError, match="in this process"):
+        place.running(PlainTotals())
+    assert not place.ledger.history()
+    running = place.running(ONCE)
+    with pytest.raises(OtherInputError, match="step 1 was reserved in this process"):
+        running.step(1, DAYS[0] + 1)
+    assert (running.step(1, DAYS[0]).values == first.values[0]).all()
+    assert (running.step(2, DAYS[1]).values == first.values[1]).all()
+    assert running.step(3, DAYS[2]).t == 3
+
+
 def test_what_all_steps_at_once_refuse_reserves_nothing() -> None:
     key = Key.generate().derive("sign-ups")
     rows = {"domain": NAMES, "max_partitions": 1, "max_per_partition": 1}
@@ -371,6 +411,7 @@ def test_windows_of_other_steps_are_refused(place) -> None:
     running = place.running(ONCE)
     found = [running.step(t, day) for t, day in enumerate(DAYS, 1)]
     last, other = found[3], place.running(ONCE, label="other", state=None).step(1, DAYS[0])
+    stranger = Place(place.folder.parent / "another").running(ONCE).step(1, DAYS[0])  # under a key of its own
     for steps, before, error, says in (
         (3, None, ParameterError, "before must be given for the last 3 of 4 steps"),
         (4, found[0], ParameterError, "before must be left out for the last 4 of 4 steps"),
@@ -384,6 +425,8 @@ def test_windows_of_other_steps_are_refused(place) -> None:
         (1, found[2].last(1, found[1]), ParameterError, "before must be step 3 .* windows of 1>"),
         (3, [1.0, 2.0], ParameterError, r"before must be one for each of 3 names, got shape \(2,\)"),
         (3, ["1", "2", "3"], DTypeError, "before must be a RunningStep or its values"),
+        (3, [1.0, np.nan, 2.0], ParameterError, "before must be finite"),
+        (3, stranger, ParameterError, "before must be step 1 of the same totals"),
         (0, None, ParameterError, "steps must be at least 1"),
     ):
         with pytest.raises(error, match=says):
@@ -703,6 +746,9 @@ def test_each_step_makes_its_files_anew(place) -> None:
     values(running, DAYS, 3)
     assert kept.read_bytes() == whole
     assert {stat.S_IMODE(path.stat().st_mode) for path in place.folder.glob("state*")} == {0o600}
+    place.state.chmod(0o644)
+    running.step(len(DAYS) + 1, DAYS[0])  # STATE is STATE.before now
+    assert {stat.S_IMODE(path.stat().st_mode) for path in place.folder.glob("state*")} == {0o600}
 
 
 def test_a_state_is_its_own(place, tmp_path) -> None:
@@ -815,7 +861,7 @@ def test_which_ledgers_pay(tmp_path) -> None:
         assert not ledger.history()
     zcdp = Ledger(tmp_path / "zcdp", epsilon=9, delta=1e-6, by="zcdp", create=True)
     assert zcdp.running(PlainTotals(), key=key, names=NAMES).step(1, DAYS[0]).values.size == 3
-    both = Ledger(tmp_path / "both")
+    both, key = Ledger(tmp_path / "both"), Key.generate().derive("sign-ups")
     both.running(PlainTotals(epsilon=4), key=key, names=NAMES).step(1, DAYS[0])
     assert (both.spent.epsilon, float(both.spent.delta)) == (4, 1e-6)
 

@@ -484,6 +484,21 @@ def test_counts_that_know_more_are_refused() -> None:
         dpfast.running_totals(made(12), per_step)
 
 
+def test_caps_over_time_are_not_those_of_a_step() -> None:
+    """Of days that one unit may change, all that its rows may lie in must be hidden."""
+    rows = {"max_partitions": 2, "max_per_partition": 1, "domain": range(5)}
+    days = dpfast.bounded_histogram([0, 3, 4], ["u", "u", "v"], **rows).counts.reshape(5, 1)
+    two = dpfast.Sensitivity(2, 1)
+    for wrong in ({}, {"per_unit_steps": 2, "apart": 2}):
+        with pytest.raises(
+            ParameterError, match="per_unit_steps=2 or more and apart=1, because one unit may change 2 of"
+        ):
+            dpfast.running_totals(made(12, sensitivity=two, **wrong), days)
+    assert dpfast.running_totals(made(12, sensitivity=two, per_unit_steps=2), days).values.shape == (5, 1)
+    once = dpfast.bounded_histogram([0, 3], ["u", "u"], **{**rows, "max_partitions": 1}).counts.reshape(5, 1)
+    assert dpfast.running_totals(made(12), once).values.shape == (5, 1)
+
+
 # -------------------------------------------------------------- what is kept, and what is refused
 
 

@@ -116,6 +116,19 @@ def test_whatever_line_ends_a_step_nothing_stays_held(ledger, tmp_path) -> None:
     assert len(ledger.history()) == 1
 
 
+def test_exceptions_that_are_each_other_s_context_end(ledger) -> None:
+    """As a caller may have made them, whose code the ledger runs under its lock."""
+    one, other = ValueError("one"), ValueError("other")
+
+    def fails() -> None:
+        one.__context__, other.__context__ = other, one
+        raise one
+
+    with pytest.raises(ValueError, match="one"):
+        ledger._store.locked(fails)
+    assert not held(ledger.path)
+
+
 def test_frames_of_whoever_calls_keep_what_they_have(ledger) -> None:
     """Also of an exception that is being handled while the ledger is asked, and refuses."""
 

@@ -147,6 +147,9 @@ def test_cells_that_lower_nothing_are_forgotten() -> None:
     """An equal promise is an equal record; those that lower something are shown and survive."""
     for adjacency, cells in (("add-remove", 3), ("add-remove", 99), ("substitution", 6), ("substitution", 2**70)):
         assert Sensitivity(3, 2, cells=cells, adjacency=adjacency) == Sensitivity(3, 2, adjacency=adjacency)
+    for adjacency in ("add-remove", "substitution"):  # what was stated is what is lowered
+        assert Sensitivity(10, 1, cells=3, adjacency=adjacency).cells == 3
+        assert Sensitivity(l1=10, cells=3, adjacency=adjacency).cells == 3
     few = Sensitivity(3, 2, cells=5, adjacency="substitution")
     assert few.cells == 5
     assert "cells=5" in repr(few)
@@ -159,17 +162,19 @@ def test_cells_that_lower_nothing_are_forgotten() -> None:
             Sensitivity(3, 2, cells=bad)
 
 
-@pytest.mark.parametrize("size", [6, 5000])
+@pytest.mark.parametrize(
+    ("size", "l0", "adjacency"), [(6, 3, "substitution"), (5000, 3, "substitution"), (6, 9, "add-remove")]
+)
 @pytest.mark.parametrize(
     "made", [lambda s: dpfast.DiscreteLaplace(1, s), lambda s: dpfast.Gaussian(sigma=2, sensitivity=s)]
 )
-def test_an_array_of_more_cells_is_refused(made, size, tmp_path) -> None:
+def test_an_array_of_more_cells_is_refused(made, size, l0, adjacency, tmp_path) -> None:
     """The noise would be too little for it: nothing is charged, nothing is written."""
-    mechanism = made(Sensitivity(3, 2, cells=5, adjacency="substitution"))
+    mechanism = made(Sensitivity(l0, 2, cells=5, adjacency=adjacency))
     values = np.zeros(size, np.int64 if mechanism.INTEGERS else float)
-    free = made(Sensitivity(3, 2, adjacency="substitution"))
+    free = made(Sensitivity(5, 2, adjacency=adjacency))
     assert free.release(values).shape == (size,)  # what it has prepared for its law serves the other's, too
-    out, ledger = values + 7, dpfast.Ledger(tmp_path / "budget.db", rho=100, adjacency="substitution", create=True)
+    out, ledger = values + 7, dpfast.Ledger(tmp_path / "budget.db", rho=100, adjacency=adjacency, create=True)
     with pytest.raises(ParameterError, match="values must have at most the 5 cells of the sensitivity, got"):
         mechanism.release(values, out=out)
     for turned in (values.reshape(2, -1).T, values[::-1], values.reshape(-1, 2, order="F")):

@@ -43,6 +43,7 @@ class BoundedTotals(Record):
     def _running(self, ledger: Ledger, *, key: Any, names: Any, **options: Any) -> RunningRows:
         """What takes the steps that a ledger has paid for: its own door."""
         cells = RowCells(names, self, release_key(key))
+        self.totals._check_cells("names", cells.number)  # noqa: SLF001  their own doors
         self.totals._refuse_less(cells.change)  # noqa: SLF001  once, for the rows of all steps
         return RunningRows(opened(self.totals, ledger, cells, key=key, **options))
 

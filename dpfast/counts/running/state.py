@@ -112,6 +112,7 @@ class StateFile:
             return
         with self._made(self.path, "state", *kept) as made:
             if there is not None:
+                self.path.chmod(0o600)  # it may have been copied back
                 self.path.replace(self.before)
             made.replace(self.path)
 

@@ -16,9 +16,9 @@ import numpy as np
 from dpfast.counts.running.state import Frozen, Kept, StateFile
 from dpfast.errors import DTypeError, FileError, KeyReuseError, LedgerError, ParameterError
 from dpfast.noise.release.columns import column
-from dpfast.noise.release.counts import refuse_less
+from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.key import release_key, sealing
-from dpfast.noise.release.seal import another, note_here
+from dpfast.noise.release.seal import another, compare_here, note_here
 from dpfast.noise.release.steps import STEPS, Here, Stepping
 from dpfast.privacy.parameters import flag, shown, whole
 
@@ -39,19 +39,19 @@ class RunningStep:
 
     def __init__(
         self,
-        of: tuple[Any, Manifest],
+        of: tuple[Any, Manifest, str],
         t: int,
         values: npt.NDArray[np.float64],
         cells: Cells,
         last: int | None = None,
     ) -> None:
-        """of: the totals, and their manifest."""
-        (self._totals, self._manifest), self.t, self.values, self._cells, self._last = of, t, values, cells, last
+        """of: the totals, their manifest, and the id of the key."""
+        (self._totals, *self._sealed), self.t, self.values, self._cells, self._last = of, t, values, cells, last
         self.names = cells.names
 
     @property
     def _of(self) -> tuple[Any, ...]:
-        return self._manifest, self.names, self.t, self._last
+        return self._sealed, self.names, self.t, self._last
 
     def interval(self, level: Any = 0.95) -> Any:
         """The half-width within which a value's noise stays with this probability."""
@@ -76,13 +76,13 @@ class RunningStep:
                 f"before must be {must} for the last {seen:,} of {self.t:,} steps: the totals before them"
             )
         earlier = 0.0 if before is None else self._totals_before(self.t - seen, before)
-        of = self._totals, self._manifest
+        of = self._totals, *self._sealed
         return RunningStep(of, self.t, self.values - earlier, self._cells, min(seen, self.t))
 
     def _totals_before(self, t: int, before: Any) -> npt.NDArray[np.float64]:
         """Raises: DTypeError, ParameterError."""
         if isinstance(before, RunningStep):
-            if before._of != (self._manifest, self.names, t, None):  # noqa: SLF001  another of its kind
+            if before._of != (self._sealed, self.names, t, None):  # noqa: SLF001  another of its kind
                 raise ParameterError(
                     f"before must be step {t:,} of the same totals, with its names in this order, got {before!r}"
                 )
@@ -92,6 +92,8 @@ class RunningStep:
             raise DTypeError(f"before must be a RunningStep or its values, not {found.dtype}")
         if found.shape != self.values.shape:
             raise ParameterError(f"before must be one for each of {self.values.size:,} names, got shape {found.shape}")
+        if not np.isfinite(found).all():
+            raise ParameterError("before must be finite")
         return found.astype(np.float64)
 
     def metadata(self) -> dict[str, object]:
@@ -170,10 +172,15 @@ class Running:
         chain = self._seal.chain(kept.chain, t, frozen.counts, frozen.units)
         encoded, encoder = self.totals.encode(kept.encoder, frozen.counts)
 
+        def ahead() -> None:
+            self._seal.compare_here(t, tags[0], note=False)
+            if file is not None:
+                file.write_ahead(t, frozen)
+
         def reserve(tag: bytes) -> None:
             tags.append(tag)
-            self._steps.reserve(t, tag, kept.tag, lambda: None if file is None else file.write_ahead(t, frozen))
-            self._seal.noted(t, tag)
+            self._steps.reserve(t, tag, kept.tag, ahead)
+            self._seal.compare_here(t, tag, note=True)
 
         noisy = self._seal.noised(self.totals.mechanism, t, chain, encoded, reserve)
         values, decoder = self.totals.decode(kept.decoder, noisy)
@@ -182,7 +189,7 @@ class Running:
             self._steps.locked(partial(file.replace, after))
         if t > self._kept[0].t:
             self._kept = [after, kept]
-        of = self.totals, self._seal.manifest
+        of = self.totals, self._seal.manifest, self._seal.key.id
         return RunningStep(of, t, self._cells.as_given(values), self._cells)
 
     def _begin(self, steps: Any, file: StateFile | None, replay: Iterable[Any]) -> Running:
@@ -294,6 +301,12 @@ class Cells:
         """
         del kept
         refuse_less(counts, totals)
+        if (origin := origin_of(counts)) and origin.cells not in (None, np.size(counts)):
+            raise ParameterError(
+                f"counts must be all of the {origin.cells:,} that were counted together, got {np.size(counts):,} of them: what "
+                "one unit changes in several steps is not bounded by their caps, so count the rows of a step by themselves, "
+                "or give rows to totals that are bounded"
+            )
         return Frozen(totals.clamped(counts, self.number)[self._order])
 
     def resumed(self, frozen: Frozen, kept: Kept) -> Frozen:
@@ -339,6 +352,8 @@ def opened(
         raise ParameterError("replay must be left out where totals are created, for no step of theirs is reserved")
     if file is not None and not resume and file.is_there():
         raise FileError(f"{file.path} is there: resume=True goes on with its totals, and new totals have another state")
+    if not resume:
+        compare_here(seal.seal(totals.mechanism))
     steps = ledger._run(totals, seal, resume=resume)  # noqa: SLF001
     note_here(seal.seal(totals.mechanism))
     return running._begin(steps, file, days)  # noqa: SLF001

@@ -275,6 +275,12 @@ class RunningTotals(Record):
         """
         return DiscreteGaussian(sigma_squared=self.sigma_squared)
 
+    def _check_cells(self, name: str, many: int) -> None:
+        """Raises: ParameterError (more cells than the sensitivity says that there are)."""
+        most = self.sensitivity.cells
+        if most is not None and many > most:
+            raise ParameterError(f"{name} must be of at most the {most:,} cells of the sensitivity, got {many:,}")
+
     def _refuse_less(self, change: Sensitivity) -> None:
         """Refuse counts of a step whose change is larger. Raises: ParameterError."""
         refuse_less(change, self.sensitivity, self.adjacency, self.unit)
@@ -316,7 +322,9 @@ class RunningTotals(Record):
         """What takes the steps that a ledger has paid for: its own door."""
         from dpfast.counts.running.steps import Cells, opened
 
-        return opened(self, ledger, Cells(names), **options)
+        cells = Cells(names)
+        self._check_cells("names", cells.number)
+        return opened(self, ledger, cells, **options)
 
     # ------------------------------------------------------------------ steps
 
@@ -333,6 +341,7 @@ class RunningTotals(Record):
         ((8, 3), (5, 3))
         """
         many = parameters.whole("cells", cells, 1)
+        self._check_cells("cells", many)
         try:
             return begun(self.code, many)
         except (ValueError, MemoryError):

@@ -26,7 +26,12 @@ SAME_CELLS = "copy", "__copy__", "__deepcopy__", "astype", "reshape", "ravel", "
 
 
 class Origin:
-    """What counts know of themselves: what noise must hide, and how they were counted."""
+    """What counts know of themselves: what noise must hide, and how they were counted.
+
+    cells: how many were counted together, once they are an array.
+    """
+
+    cells: int | None = None
 
     def __init__(self, sensitivity: Sensitivity) -> None:
         self.sensitivity = sensitivity
@@ -127,6 +132,8 @@ def bounded(counts: npt.NDArray[Any], origin: Origin) -> BoundedCounts:
     made = BoundedCounts(counts.shape, counts.dtype)
     made[...] = counts
     made.origin = origin
+    if origin.cells is None:  # else it is a part that was pickled
+        origin.cells = made.size
     made.flags.writeable = False
     return made
 

@@ -522,10 +522,14 @@ def noted(key_id: str, about: Manifest, tag: bytes) -> tuple[Manifest, bytes] | 
 
 def compare_here(seal: Seal) -> None:
     """Refuse what this process has sealed with another input, whoever paid. Raises: as compare."""
-    with lock:
-        known = _reserved.get(seal.key_id)
+    known = known_here(seal.key_id)
     if known is not None:
         compare(seal, *known, where="in this process")
+
+
+def known_here(key_id: str) -> tuple[Manifest, bytes] | None:
+    with lock:
+        return _reserved.get(key_id)
 
 
 def another(label: str) -> str:

@@ -81,13 +81,19 @@ class Stepping:
         """What the record of this process has of the label: no step of it yet."""
         return seals.Seal(self.key, {"": mechanism}, self.manifest, {})
 
-    def noted(self, t: int, tag: bytes) -> bytes:
-        """The tag of step t that this process took first under the key: this one, if it took none.
+    def compare_here(self, t: int, tag: bytes, *, note: bool) -> None:
+        """Refuse another input than this process took step t with, whoever paid. Fixed keys are exempt.
 
-        Fixed keys are exempt.
+        note: this is the one, if there was none. Raises: OtherInputError.
         """
-        known = seals.noted(f"{self.key.id} {t}", self.manifest, tag) if self.key.secure else None
-        return tag if known is None else known[1]
+        step, label = f"{self.key.id} {t}", self.key.label
+        known = seals.noted(step, self.manifest, tag) if note and self.key.secure else seals.known_here(step)
+        if known is not None and not hmac.compare_digest(known[1], tag):
+            raise OtherInputError(
+                f"{label!r}: the input is not the one with which step {t} was reserved in this process, or an earlier step is "
+                f"another: other counts are a new release under {seals.another(label)}. That it is another, or is not, is for "
+                "its holder alone, and never published"
+            )
 
     def mac(self) -> blake3:
         """What makes the code of a file of state, once it was fed with all that it holds."""
@@ -145,15 +151,10 @@ class Here:
     def last(self) -> tuple[int, bytes]:
         return 0, self._seal.tag_0
 
-    def reserve(self, t: int, tag: bytes, *_: object) -> None:
-        """Raises: OtherInputError (this process took step t of another input)."""
-        label = self._seal.key.label
-        if not hmac.compare_digest(self._seal.noted(t, tag), tag):
-            raise OtherInputError(
-                f"{label!r}: the input is not the one with which step {t} was reserved in this process, or an earlier step is "
-                f"another: other counts are a new release under {seals.another(label)}. That it is another, or is not, is for "
-                "its holder alone, and never published"
-            )
+    def reserve(self, t: int, tag: bytes, before: bytes, ahead: Callable[[], object]) -> None:
+        """Raises: OtherInputError, by what a step that is not there is begun with."""
+        del t, tag, before
+        ahead()
 
     def locked(self, call: Callable[[], Found]) -> Found:
         return call()
