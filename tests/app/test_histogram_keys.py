@@ -117,6 +117,26 @@ def test_what_is_said(here, capsys) -> None:
     assert "Each row is taken for another unit. Whoever released it says so" in page.read_text()
 
 
+@pytest.mark.parametrize("end", FORMATS)
+def test_listed_texts_are_said_to_match_letter_by_letter(here, end, capsys) -> None:
+    """Whether any row has them or not, for that is private."""
+    said = {}
+    for name, town, age in (("has", "Lima", 30), ("lacks", " Lima", 40)):
+        rows = written({"city": [town] * 9, "age": [age] * 9}, here.folder / f"{name}{end}")
+        for words in (
+            ["--by", "city", "--domain", "Lima,"],
+            ["--by", "age", "--domain", "30,"],
+            ["--by", "age", "--bins", "age=0,35"],
+            [],
+        ):
+            given = [*words, "--unit-is-row", "--epsilon", "1", "--force"]
+            assert here.run(*given, rows=rows, usual=False) == 0
+            said.setdefault(str(words), set()).add("letter by letter; `dpfast look`" in capsys.readouterr().err)
+            assert here.run(*given, "--quiet", rows=rows, usual=False) == 0
+            assert capsys.readouterr().err == ""
+    assert list(said.values()) == [{True}, {end == ".csv"}, {False}, {False}]
+
+
 # ------------------------------------------------------------------ bins
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from html_faults import Tree
 from people import CITIES, QUIET, csv_of, people
 
 import dpfast
@@ -116,6 +117,13 @@ def test_the_record_says_what_was_released(here, capsys) -> None:
     assert counts["sensitivity"] == "3"
     page = (here.folder / "page.html").read_text()
     assert "The column sum is of hours less 10" in page
+    pictures = Tree(page).said("figcaption")[:3]
+    assert [said.partition(":")[0] for said in pictures] == [
+        "Mean of hours, by city",
+        "Sum of hours less 10, by city",
+        "Count, by city",
+    ]
+    assert "The means, sums and counts on this page are the true ones plus random noise, or computed from such" in page
     assert "nan" not in re.sub("<[^>]*>", " ", page)
     for name in ("sum", "count", "mean"):
         assert f"Each interval holds the bounded {name} with" in page

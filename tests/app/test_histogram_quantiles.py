@@ -217,13 +217,13 @@ def test_it_is_explained_and_has_a_page(here, capsys, law) -> None:
     said = capsys.readouterr().out
     assert "quantiles of hours by city: one person counts with max-contributions 9" in said
     assert "19 cells of width 1 from 2 to 20, for each of 3 keys" in said
-    assert "rows up to a cell known within ±" in said
+    assert "rank of a value known within ±" in said
     assert "nothing was read, and nothing was charged" in said
     assert here.run(*given, "--report", here.folder / "r.html", usual=False) == 0
     page = (here.folder / "r.html").read_text()
     assert "The quantiles on this page are computed from counts with random noise" in page
     assert "standard deviation" not in page
-    assert "holds the quantile of the bounded values with probability 95" in page
+    assert "holds the quantile of the bounded values with probability at least 95" in page
 
 
 # ------------------------------------------------------------------ what is refused

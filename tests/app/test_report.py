@@ -34,6 +34,7 @@ from dpfast.app.report import pictures, scale, style
 from dpfast.app.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
 from dpfast.app.report.markup import MINUS, ends, number, text
 from dpfast.app.report.page import TALL, page
+from dpfast.app.report.subject import subject
 from dpfast.app.tables import files
 from dpfast.app.tables.first_rows import FirstRows
 from dpfast.errors import FileError
@@ -324,6 +325,74 @@ def test_what_has_no_bound_on_belief_has_no_picture_of_it() -> None:
     assert "all but 1e-6 of releases" in given_one
 
 
+# ------------------------------------------------------------------ what it is about
+
+OF_MEAN = {"mean": "age", "middle": "60", "by": ["sex"]}
+ABOUT = [
+    ({"by": ["sex"]}, "count", "count, by sex"),
+    ({"by": [], "sum": "age"}, "sum", "sum of age"),
+    (OF_MEAN, "mean", "mean of age, by sex"),
+    (OF_MEAN, "sum", "sum of age less 60, by sex"),
+    ({"of": "age", "quantiles": ["1/2"], "by": ["sex", "town"]}, "value", "median of age, by sex, town"),
+    ({"of": "age", "quantiles": ["1/2", "3/4"]}, "value", "quantiles of age"),
+    ({"of": 3, "by": ["sex"]}, "value", ""),
+    ({"mean": {"a": 1}, "by": "sex"}, "mean", ""),
+    ({"by": [None, 2]}, "count", "count"),
+    ({"by": list("abcdefgh")}, "count", "count, by a, b, c, d, …"),
+    ({"mean": "a" * 10_000}, "mean", f"mean of {'a' * 39}…"),
+    ("mean", "mean", ""),
+]
+
+
+@pytest.mark.parametrize(("histogram", "column", "said"), ABOUT, ids=range(len(ABOUT)))
+def test_what_numbers_are_about_is_said_as_far_as_the_record_says_it(histogram, column, said) -> None:
+    """In the title and above the picture; where it says nothing, the column's name stands there."""
+    record = {"histogram": histogram}
+    assert subject(record, column) == said
+    tree = Tree(page(facts(noisy=[noisy(list(range(6)), column)], record=record)))
+    assert tree.said("h1") == [f"Noisy {said or 'counts'}: out.csv"]
+    assert tree.said("figcaption")[0].startswith(f"{said[:1].upper()}{said[1:]}: a dot" if said else f"{column}: a dot")
+    assert subject({}, column) == ""
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (range(6), "a line its interval. Each"),
+        (range(0, 6 * 10**6, 10**6), "a line its interval, which the wider dot hides. Each"),
+        (range(20), "the band their intervals. Each"),
+        (range(0, 20 * 10**6, 10**6), "the band their intervals, which the wider line hides. Each"),
+    ],
+)
+def test_an_interval_that_its_dot_hides_is_said_to_be_hidden(cells, said) -> None:
+    shown = [*cells]
+    labels = [("city", CITIES)] if len(shown) == 6 else [("age", [str(age) for age in range(len(shown))])]
+    assert said in Tree(page(facts(shown, labels=labels))).said("figcaption")[0]
+
+
+def test_only_some_intervals_may_be_hidden() -> None:
+    cells = [0, 10**6, 2 * 10**6]
+    wide = noisy(cells, low=[-3, 10**6 - 3, 10**6], high=[3, 10**6 + 3, 3 * 10**6])
+    made = page(facts(cells, noisy=[wide], labels=[("city", CITIES[:3])]))
+    assert "a line its interval, which the wider dot hides where it is narrow." in Tree(made).said("figcaption")[0]
+
+
+@pytest.mark.parametrize(("unit", "other"), [("row", "unit"), ("person", "person")])
+def test_what_nothing_has_checked_stands_at_the_top(unit, other) -> None:
+    said = f"Each row is taken for another {other}. Whoever released it says so; nothing has checked it."
+    of = dpfast.Guarantee(1, unit=unit)
+    made, without = page(facts(each_row=True, guarantee=of)), page(facts(guarantee=of))
+    assert 0 < re.sub("</?bdi>", "", made).index(said) < made.index("What was released")
+    assert "is taken for another" not in without
+    assert list(faults(made)) == []
+
+
+def test_an_interval_misses_at_most_as_often_as_is_said() -> None:
+    said = "Each interval misses with probability at most 5"
+    assert said in page(facts())
+    assert said in page(facts([*range(100)], labels=[("n", [*range(100)])]))
+
+
 # ------------------------------------------------------------------ text of others
 
 
@@ -440,6 +509,8 @@ def test_a_report_says_what_was_charged_and_what_is_left(tmp_path, ledger) -> No
     assert release(tmp_path, "--ledger", str(ledger)) == 0
     tree = Tree((tmp_path / "out.html").read_text("utf-8"))
     assert of_ledger(tree) == ["epsilon", "1", "1.25", "3.75", "5"]
+    (_, charge) = dpfast.Ledger(ledger).history()
+    assert f"{charge.time.replace('T', ' ').removesuffix('Z')} UTC, as the ledger has it" in tree.said("dd")
     assert "hospital" in tree.said("body")[0]
     assert "charge number 2" in tree.said("body")[0]
     assert "epsilon: 5 % of the budget was spent before, 20 % by this release" in tree.said("main")[0]

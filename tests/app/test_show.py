@@ -110,8 +110,10 @@ def test_a_page_shows_the_intervals_of_means_and_quantiles(capsys, name: str) ->
         return
     capsys.readouterr()
     assert main([MADE[name][0][0], "rows.csv", name, *MADE[name][0][1:], "--explain"]) == 0
-    (reach,) = re.findall(r"rows up to a cell known within (±\d+), 95 %", capsys.readouterr().out)
-    assert f"rows up to a cell within {reach}" in " ".join(page.split())
+    (reach,) = re.findall(r"rank of a value known within (±\d+) rows, 95 %", capsys.readouterr().out)
+    assert f"the rank of a value within {reach} rows" in " ".join(page.split())
+    assert main(["show", name]) == 0
+    assert f"rank wrong by at most {reach[1:]} rows" in capsys.readouterr().out
     assert re.search(r"Columns without noise\s+(city\s*, )?\s*quantile", page)
 
 

@@ -293,3 +293,14 @@ def test_the_version_is_one() -> None:
     cited = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE))
     assert (cited["version"], cited["license"]) == (PROJECT["version"], PROJECT["license"])
     assert {"cff-version", "message", "title"} <= cited.keys()
+
+
+def test_the_entry_for_a_bibliography_is_that_of_the_citation() -> None:
+    """The one that docs/stability.md prints."""
+    file = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    cited = dict(re.findall(r"^(?:  - )?([\w-]+): \"?(.+?)\"?$", file, re.MULTILINE))
+    (entry,) = re.findall(
+        r"^```bibtex\n(.+?)^```$", (ROOT / "docs" / "stability.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    printed = dict(re.findall(r"^  (\w+) += \{+(.+?)\}+,?$", entry, re.MULTILINE))
+    assert printed == {"author": cited["name"], **{name: cited[name] for name in ("title", "version")}}

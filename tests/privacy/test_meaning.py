@@ -370,6 +370,17 @@ def test_the_table_of_beliefs_in_the_docs_is_what_they_are() -> None:
             assert cell == f"{percent(low, up=False)} to {percent(high, up=True)}"
 
 
+def test_what_is_said_of_ann_in_the_docs_is_what_a_belief_can_be() -> None:
+    """A guess at her presence meets epsilon, and one at her data twice that, under add-remove."""
+    said = " ".join(PAGE.split())
+    for epsilon, digits, sentence in (
+        (1, 2, "they can now be at most {high} sure that she is, and at least {low}."),
+        (2, 3, "take 2ε: 50 % that she is ill can become {low} to {high}."),
+    ):
+        ends = [f"{100 * float(end):.{digits}g} %" for end in posterior(Fraction(1, 2), Fraction(epsilon))]
+        assert sentence.format(low=ends[0], high=ends[1]) in said
+
+
 def test_a_rho_with_a_delta_is_said_to_be_approximate() -> None:
     """As thresholded releases have it: rho-zCDP alone would claim more."""
     with_delta = dpfast.Guarantee(1, "1e-6", rho="0.25", rho_delta="1e-6")

@@ -465,7 +465,8 @@ def _run(request: Request, asked: Asked) -> None:
         if not request.quiet:
             name = "standard output" if request.target == PIPE else request.target
             rows = noisy[0].num_rows
-            request.tell(payer, page, [*asked.lines(), f"{name}: {rows:,} row{'s' * (rows != 1)}"])
+            said = [*asked.lines(), *_spelled(release), f"{name}: {rows:,} row{'s' * (rows != 1)}"]
+            request.tell(payer, page, said)
 
 
 def opened(request: Request, asked: Asked, payer: Payer) -> Release:
@@ -481,6 +482,16 @@ def opened(request: Request, asked: Asked, payer: Payer) -> Release:
         typed = asked.listed.typed(rows)
     payer.call(rows.name, asked.title)
     return Release(request, asked, payer, rows, typed)
+
+
+def _spelled(release: Release) -> Iterable[str]:
+    """What a listed text needs to match, which nothing of the rows tells."""
+    from dpfast.app.tables.domain import is_text
+
+    asked, held = release.asked, release.rows.held
+    listed = asked.listed.keys
+    if any(key.made is None and key.name in listed and is_text(kind) for key, kind in zip(asked.by, held, strict=True)):
+        yield "keys are matched letter by letter; `dpfast look` checks their spelling"
 
 
 def _paying(request: Request, asked: Asked) -> Payer:
@@ -546,13 +557,13 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any]) -> Facts:
     notes = [
         f"What one {unit} has beyond the bounds was left out at random, so numbers are too low where one {unit} has much."
     ]
-    if "unit" not in asked.given:
-        notes = ["Each row is taken for another unit. Whoever released it says so; nothing has checked it."]
+    each_row = "unit" not in asked.given
+    notes = [] if each_row else notes
     notes += asked.measure.notes()
     return Facts(
         request.target.name, noisy.num_rows, asked.measure.noisy(first, noisy, about),
         called(mechanism.guarantee, unit), about,
         labels=[(name, [first_rows.shown(cell) for cell in first[name]]) for name in (*asked.names, *asked.measure.PUBLIC)],
         rows_are=asked.measure.rows_are(keyed=bool(asked.by)),
-        title=request.report_title or "", balance=release.payer.balance([mechanism]), notes=notes,
+        title=request.report_title or "", each_row=each_row, balance=release.payer.balance([mechanism]), notes=notes,
     )  # fmt: skip

@@ -504,7 +504,7 @@ class Mean(Count):
             holds="the bounded mean", **_range(out["mean"]),
         )  # fmt: skip
         parts = zip(self.charged.items(), (self.half_step, Fraction(1)), about["releases"], strict=True)
-        return [*(self._part(name, each, step, first, of, out) for (name, each), step, of in parts), mean]
+        return [mean, *(self._part(name, each, step, first, of, out) for (name, each), step, of in parts)]
 
     def _part(self, name: str, mechanism: Any, step: Fraction, first: Any, about: Mapping[str, Any], out: Any) -> Noisy:
         """The sums or the counts in a report, with intervals of their own."""

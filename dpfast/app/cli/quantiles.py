@@ -194,7 +194,7 @@ class Quantiles(Count):
         levels = f"on each of {len(laws)} levels" if len(laws) > 1 else "on the cells"
         return [
             f"{edges.cells:,} cells of width {plain(edges.step)} from {ends}{each}",
-            f"noise of counts: {kind} {wide} {levels}; rows up to a cell known within {self._reach()}, 95 %",
+            f"noise of counts: {kind} {wide} {levels}; rank of a value known within {self._reach()} rows, 95 %",
         ]
 
     def _reach(self) -> str:
@@ -212,7 +212,7 @@ class Quantiles(Count):
         _, low, high = zip(*self._found[:rows], strict=True)
         return [Noisy(
             self.COLUMN, "quantiles", first[self.COLUMN].to_pylist(), low, high, None, about["releases"][0], self.confidence,
-            "jointly" in self.given, {"rows up to a cell": self._reach()}, holds="the quantile of the bounded values",
+            "jointly" in self.given, {"the rank of a value": f"{self._reach()} rows"}, holds="the quantile of the bounded values",
             least=every.min().item(), most=every.max().item(),
         )]  # fmt: skip
 

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from dpfast.app.tables.first_rows import FirstRows
     from dpfast.app.tables.text_format import TextFormat
 
-REPEATED = "is repeated here and proves nothing; --verify draws a release under a key again, for who holds the rows"
+REPEATED = (
+    "is repeated here and proves nothing; whoever has the key of a release and the rows can check it by "
+    "`dpfast histogram --verify`, or of privatize by `dpfast verify`"
+)
 NOT_CHECKED = (
     "The page repeats what the file says of itself. Nothing here was checked, and anybody can write such a file."
 )
@@ -85,7 +88,7 @@ def _text(said: Said, out: Path) -> Iterator[str]:
 
 def _widths(said: Said, column: Column, cells: int) -> list[str]:
     if column.tree and said.reach is not None:
-        return [f"±{said.reach:,} rows up to a cell"]
+        return [f"rank wrong by at most {said.reach:,} row{'s' * (said.reach != 1)}"]
     return [_width(column.within(USUAL, each)) for each in ([1, cells] if cells > 1 else [1])]
 
 
@@ -138,21 +141,19 @@ def _page(said: Said, out: Path, style: TextFormat, form: str | None) -> Facts:
             seen |= dict(zip(chosen, zip(first.cells, first.ranges, strict=True), strict=True))
     first = cast("FirstRows", first)  # there are columns of one kind at least
     noisy = [_noisy(said, each, seen[each.name], first.rows) for each in said.columns if each.noise is not None]
-    noisy += [
+    noisy = [
         _computed(said, name, seen) for name in seen if name not in {"low", "high", *(each.name for each in noisy)}
-    ]
+    ] + noisy
     by = said.table.get("by") if said.table else None  # other columns of a histogram are computed
     named = {*map(str, by), *(["quantile"] if said.reach else [])} if isinstance(by, list) else None
     kept = [each for each in first.labels if each[0] not in seen and (named is None or each[0] in named)]
     computed = [name for name, _ in first.labels if named is not None and name not in {*named, *seen}]
     notes = [NOT_CHECKED]
-    if said.each_row:
-        notes.append("Each row is taken for another unit. Whoever released it says so; nothing has checked it.")
     if computed:
         notes.append("The file also has columns that were computed from the noisy ones.")
     return Facts(
         out.name, first.rows, noisy, said.guarantee, said.record, labels=kept, index=first.index,
-        unshown=first.unshown if named is None else (), rows_are=NOT_CHECKED, title=f"What {out.name} says of itself", notes=notes,
+        unshown=first.unshown if named is None else (), rows_are=NOT_CHECKED, title=f"What {out.name} says of itself", each_row=said.each_row, notes=notes,
     )  # fmt: skip
 
 
@@ -194,7 +195,7 @@ def _computed(said: Said, name: str, seen: Mapping[str, Any]) -> Noisy:
     shown: dict[str, Any] = {"confidence": confidence, "jointly": jointly, "least": least, "most": most}
     if said.reach is not None:  # then one column is a tree
         [tree] = [each.entry for each in said.columns if each.tree]
-        wide, holds = {"rows up to a cell": f"±{said.reach:,}"}, "the quantile of the bounded values"
+        wide, holds = {"the rank of a value": f"±{said.reach:,} rows"}, "the quantile of the bounded values"
         return Noisy(name, "quantiles", value, low, high, None, tree, widths=wide, holds=holds, **shown)
     ends = dict(zip(("lower", "upper"), map(float, said.clamp or ()), strict=False))
     return Noisy(name, "means", value, low, high, math.nan, {"column": name, **ends}, holds="the bounded mean", **shown)

@@ -71,8 +71,9 @@ class Facts:
     of columns without noise; they name the rows. index: names of the first rows where there
     are no such columns. rows_are: why the rows that
     there are may be known, a sentence. guarantee: of all columns together. record: what travels
-    with OUT. noisy: the columns with noise. unshown: other columns of OUT without noise. balance:
-    of the ledger, if one was charged. belief: an epsilon, and the share of releases whose privacy
+    with OUT. noisy: the columns with noise. unshown: other columns of OUT without noise.
+    each_row: whether each row was taken for another unit, which nothing checks. balance: of the
+    ledger, if one was charged. belief: an epsilon, and the share of releases whose privacy
     loss may exceed it; by default what the guarantee implies, if it implies one. notes: more
     sentences on how to use the numbers.
     """
@@ -87,6 +88,7 @@ class Facts:
     rows_are: str = ""
     unshown: Sequence[str] = ()
     title: str = ""
+    each_row: bool = False
     balance: Balance | None = None
     belief: tuple[Fraction, Fraction] | None = None
     notes: Sequence[str] = ()

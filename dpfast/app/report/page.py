@@ -16,12 +16,14 @@ from dpfast.app.report.markup import MINUS, attribute, bullets, ends, number, pa
 from dpfast.app.report.ordered import places
 from dpfast.app.report.scale import Scale
 from dpfast.app.report.style import CSS, POLICY
+from dpfast.app.report.subject import subject
 from dpfast.privacy import formatting, meaning
 from dpfast.privacy.belief import posterior
 from dpfast.privacy.formatting import approximate, percent
 
 Labels: TypeAlias = Sequence[tuple[str, Sequence[object]]]
 
+EACH_ROW = "row"  # the unit where it has no name
 COLUMNS = 5  # columns with noise that the page shows; each has a picture
 NAMED = 12  # columns that a sentence names
 PERCENT = "\N{NO-BREAK SPACE}%"
@@ -31,6 +33,7 @@ SELECTED = (
     "A row is shown only where its noisy number is high. So numbers near the threshold are too high on average, and the "
     "true value is below the reach of the noise more often than the percentage says."
 )
+DOT, LINE = 0.013, 0.009  # parts of a scale that a dot and a line cover
 LONG = 12  # letters of a fraction that nobody reads
 DEFINED = {
     "mechanism": "how the noise is drawn",
@@ -74,9 +77,10 @@ def page(facts: Facts) -> str:
     It loads nothing. dpfast/app/cli/report.py writes it, once OUT is whole.
     Raises: ValueError (columns of unequal lengths).
     """
-    title = facts.title or f"Noisy {_kinds(facts.noisy)}: {facts.file}"
+    title = facts.title or f"Noisy {subject(facts.record, facts.noisy[0].name) or _kinds(facts.noisy)}: {facts.file}"
     parts = [
         f'<header><h1>{text(title, 200)}</h1>\n<p class="lead">{_lead(facts)}</p></header>\n<main>',
+        *_claimed(facts),
         *_released(facts),
         *_numbers(facts),
         *_belief(facts),
@@ -97,8 +101,9 @@ def page(facts: Facts) -> str:
 
 
 def _kinds(noisy: Sequence[Noisy]) -> str:
-    """Such as "counts", or "counts and sums"."""
-    return " and ".join(dict.fromkeys(each.what for each in noisy))
+    """Such as "counts", or "means, sums and counts"."""
+    *others, last = dict.fromkeys(each.what for each in noisy)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _names(names: Sequence[str], most: int = NAMED) -> str:
@@ -109,12 +114,24 @@ def _names(names: Sequence[str], most: int = NAMED) -> str:
 
 def _lead(facts: Facts) -> str:
     unit = text(facts.guarantee.unit)
-    added = all(each.stddev is not None for each in facts.noisy)
-    made = "the true ones plus random noise" if added else "computed from counts with random noise"
+    made = (
+        "the true ones plus random noise" if any(map(_added, facts.noisy)) else "computed from counts with random noise"
+    )
+    made += "" if len({_added(each) for each in facts.noisy}) == 1 else ", or computed from such numbers"
     return (
         f"The {_kinds(facts.noisy)} on this page are {made}. The noise limits what anybody can "
         f"learn from them about any one {unit}. This is called differential privacy."
     )
+
+
+def _claimed(facts: Facts) -> Iterator[str]:
+    """What the promise rests on, and nobody can check."""
+    if facts.each_row:
+        unit = text(facts.guarantee.unit)
+        other = "unit" if facts.guarantee.unit == EACH_ROW else unit
+        yield (
+            f'<p class="lead">Each row is taken for another {other}. Whoever released it says so; nothing has checked it.</p>'
+        )
 
 
 # ------------------------------------------------------------------ what was released
@@ -124,6 +141,7 @@ def _released(facts: Facts) -> Iterator[str]:
     yield "<h2>What was released</h2>"
     rows = [
         ("File", text(facts.file)),
+        *([("Released", f"{_when(facts.balance)}, as the ledger has it")] if facts.balance else []),
         ("Rows", f"{facts.rows:,}"),
         ("Columns with noise", _names([each.name for each in facts.noisy])),
     ]
@@ -221,20 +239,34 @@ def _picture(facts: Facts, each: Noisy, names: list[str], at: list[float] | None
         what = f"{reach} reaches as far as {_confidence(each)} of the noise does. {SELECTED}"
     else:
         which = "All intervals at once hold" if each.jointly else "Each interval holds"
+        its = f"{'their intervals' if at else 'its interval'}{_hidden(each, scale, n, series=at is not None)}"
         within = ", if it lies within the bounds" if _bounded(each) else ""
-        what = f"{reach} {'their intervals' if at else 'its interval'}. {which} {plain(holds)} with probability {_confidence(each)}{within}."
+        what = f"{reach} {its}. {which} {plain(holds)} with probability at least {_confidence(each)}{within}."
     more = "" if n == facts.rows else f" The first {n:,} of {facts.rows:,} rows are drawn."
     more += " Where a key is missing the line has a gap." if at and max(at) > n - 1 else ""
     if scale.beyond:
         several = len(scale.beyond) > 1
         more += f" The scale fits the others: {len(scale.beyond):,} number{'s lie' if several else ' lies'} beyond it, written beside an arrow."
-    caption = f"{text(each.name)}: {mark}, {what}{more}"
+    about = subject(facts.record, each.name)
+    caption = f"{text(f'{about[:1].upper()}{about[1:]}' or each.name, 400)}: {mark}, {what}{more}"
     made = (
         pictures.series(names, at, each, scale, digits, label)
         if at
         else pictures.intervals(names, each, scale, digits, label)
     )
     yield f'<figure>\n<figcaption id="{label}">{caption}</figcaption>\n{made}\n</figure>'
+
+
+def _hidden(each: Noisy, scale: Scale, n: int, *, series: bool) -> str:
+    """Whether intervals are too narrow to be seen behind what is drawn on them."""
+    mark, width = ("line", LINE) if series else ("dot", DOT)
+    spans = [
+        scale.share(each.high[place]) - scale.share(each.low[place]) for place in range(n) if place not in scale.beyond
+    ]
+    narrow = sum(span < width for span in spans)
+    if not narrow:
+        return ""
+    return f", which the wider {mark} hides{'' if narrow == len(spans) else ' where it is narrow'}"
 
 
 def _selected(each: Noisy) -> bool:
@@ -344,10 +376,9 @@ def _spent(facts: Facts) -> Iterator[str]:
 
 def _balance(of: Balance, unit: str) -> Iterator[str]:
     label = f", with the label {text(of.label)}" if of.label else ""
-    when = of.time.replace("T", " ").removesuffix("Z")
     yield (
         f"<p>The ledger of {text(of.dataset)} has a fixed budget per {unit}. This release is its charge number "
-        f"{of.number:,}{label}, of {plain(when)} UTC. Spent is rounded up, and left is rounded down.</p>"
+        f"{of.number:,}{label}, of {_when(of)}. Spent is rounded up, and left is rounded down.</p>"
     )
     names = [name for name, most in of.budget.items() if most or of.charged.get(name)]
     for name in names:
@@ -370,6 +401,10 @@ def _balance(of: Balance, unit: str) -> Iterator[str]:
     yield table("ledger", "The ledger just after this release.", head, rows, figures=1, wide=True)
 
 
+def _when(of: Balance) -> str:
+    return f"{plain(of.time.replace('T', ' ').removesuffix('Z'))} UTC"
+
+
 def _share(part: Fraction) -> str:
     return f"{approximate(100 * float(part), 3)} %"
 
@@ -383,7 +418,7 @@ def _use(facts: Facts) -> Iterator[str]:
 
 
 def _advice(facts: Facts) -> Iterator[str]:
-    first = facts.noisy[0]
+    first = next((each for each in facts.noisy if _added(each)), facts.noisy[0])
     if any(map(_selected, facts.noisy)):
         yield f"<strong>Only high numbers are shown.</strong> {SELECTED} A row that is missing may have a true value above 0."
     else:
@@ -393,13 +428,18 @@ def _advice(facts: Facts) -> Iterator[str]:
         if widths:
             yield f"<strong>Noise of {names}.</strong> With probability 95{PERCENT}: {widths}."
     yield from _bounds(facts)
-    if first.stddev is not None:
+    if first.stddev is not None and _added(first):
         yield from _arithmetic(facts, first, first.stddev)
     yield (
         "<strong>What you compute costs nothing.</strong> Results of these numbers and of public ones alone tell no more "
         "about anyone. A new release of the same data does, and what it spends adds up."
     )
     yield from (plain(note) for note in facts.notes)
+
+
+def _added(each: Noisy) -> bool:
+    """Whether its noise was added to its numbers, and so has a known width."""
+    return each.stddev is not None and not math.isnan(each.stddev)
 
 
 def _arithmetic(facts: Facts, first: Noisy, stddev: float) -> Iterator[str]:
@@ -425,12 +465,12 @@ def _intervals(facts: Facts) -> str:
     first = facts.noisy[0]
     share = 1 - first.confidence
     if first.jointly:
-        return f"All intervals of a column hold at once with probability {_confidence(first)}."
+        return f"All intervals of a column hold at once with probability at least {_confidence(first)}."
     if facts.rows * share < 1:
-        return f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}."
+        return f"Each interval misses with probability at most {formatting.plain(100 * share)}{PERCENT}."
     better = "the half-width for all cells at once" if first.stddev is not None else "intervals that hold all at once"
     return (
-        f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}, so about {approximate(float(facts.rows * share), 2)} of the "
+        f"Each interval misses with probability at most {formatting.plain(100 * share)}{PERCENT}, so about {approximate(float(facts.rows * share), 2)} of the "
         f"{facts.rows:,} intervals of a column may miss. For statements about many rows use {better}."
     )
 
