@@ -17,7 +17,9 @@ from dpfast.privacy.port import port as _port
 from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from dpfast import adapters, numba, postprocess, testing
+    from dpfast import adapters, postprocess
+    from dpfast import numba as numba
+    from dpfast import testing as testing
     from dpfast.counts.records.bounded_histogram import EACH_ROW, BoundedHistogram, bounded_histogram
     from dpfast.counts.records.fixed_point import fixed_point_sum
     from dpfast.counts.records.means import NoisyMeans
@@ -77,12 +79,10 @@ __all__ = [
     "fill_bytes",
     "fixed_point_sum",
     "noise_source",
-    "numba",
     "postprocess",
     "quantiles",
     "random_bytes",
     "running_totals",
-    "testing",
     "thresholded",
     "tree",
 ]
@@ -148,4 +148,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """The public names, late ones included, without the modules that they come from."""
-    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+    return sorted({*__all__, *_SUBMODULES, *(name for name in globals() if name.startswith("__"))})

@@ -223,7 +223,7 @@ def surface(folder: Path) -> list[Call]:
     """Every public callable. A parameter needs a good argument in GOOD."""
     found: dict[str, Callable[..., Any]] = {}
     made = objects(folder)
-    for name in dpfast.__all__:
+    for name in (*dpfast.__all__, "numba", "testing"):
         thing = getattr(dpfast, name)
         if name in NOT_CALLED or (isinstance(thing, type) and issubclass(thing, (Exception, Warning))):
             continue

@@ -194,20 +194,22 @@ def _adapter(kind: type) -> str | None:
     return known or next((OFFERS[name] for name in OFFERS if hasattr(kind, name)), None)
 
 
-def chosen(columns: Iterable[Any], asked: Any, *, labelled: bool = False) -> list[int]:
+def chosen(columns: Iterable[Any], asked: Any, *, labelled: bool = False, beside: str = "") -> list[int]:
     """The places of the columns of a frame that get noise, in the order asked for.
 
     columns: the names of all. asked: the names that the caller chose, or None. labelled: whether
-        the rows have labels of their own, so that no column needs to be their key.
+        the rows have labels of their own, so that no column needs to be their key. beside: what
+        puts the noisy columns into the frame, for the refusal.
     Raises: DTypeError, ParameterError (several columns and none chosen; names that are not those of
         one column each).
     """
     names = list(columns)
     if asked is None:
         if len(names) > 1 and not labelled:
+            counts = ", ".join(f"{name!r:.60}" for name in names[1:4]) + ", …" * (len(names) > 4)
             raise ParameterError(
                 f"columns must name the columns that get noise, because column {names[0]!r:.60} would get noise too: "
-                f"release(frame, columns=[{names[-1]!r:.60}]), or the column alone"
+                f"noisy = release(frame, columns=[{counts}]), without any key{beside}"
             )
         return list(range(len(names)))
     if isinstance(asked, (str, bytes)) or not isinstance(asked, Iterable):

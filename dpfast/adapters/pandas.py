@@ -45,7 +45,8 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
         `missing`); what release raises.
     """
     if isinstance(values, pd.DataFrame):
-        places = chosen(values.columns, options["columns"], labelled=_labelled(values.index))
+        beside = "; frame.assign(**noisy) keeps the others"
+        places = chosen(values.columns, options["columns"], labelled=_labelled(values.index), beside=beside)
         columns, names = [values.iloc[:, place] for place in places], values.columns.take(places)
         noisy = jointly(released, columns, _read, options, lambda: (values.index.tolist(), names.tolist()))
         made = {place: _made(cells, like) for place, (cells, like) in enumerate(zip(noisy, columns, strict=True))}

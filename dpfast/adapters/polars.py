@@ -62,7 +62,9 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
         one = {"returns_scalar": True} if getattr(values.meta, "is_scalar", bool)() else {}
         return values.map_batches(lambda cells: released(cells, **options), return_dtype=made, **one)
     if isinstance(values, pl.DataFrame):
-        frame = values.select(pl.nth(chosen(values.columns, options["columns"]))) if values.columns else values
+        beside = "; frame.with_columns(noisy) keeps the others"
+        places = chosen(values.columns, options["columns"], beside=beside) if values.columns else []
+        frame = values.select(pl.nth(places)) if places else values
         noisy = jointly(released, frame.get_columns(), _read, options, partial(_labels, frame))
         return pl.DataFrame([pl.Series(name, cells) for name, cells in zip(frame.columns, noisy, strict=True)])
     if not isinstance(values, pl.Series):

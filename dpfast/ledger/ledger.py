@@ -639,9 +639,13 @@ class Ledger:
         >>> ledger.verify()  # charges
         1
         """
-        if key is not None and (found := _heads(key, self._store.terms)):
-            self._store.must_have(found[-1], f"the head beside {key.path}")
-        return self._store.verify()
+        try:
+            if key is not None and (found := _heads(key, self._store.terms)):
+                self._store.must_have(found[-1], f"the head beside {key.path}")
+            return self._store.verify()
+        except LedgerError as error:  # nothing was to be released, and something may have been before
+            error.args = (str(error).removesuffix("; nothing was released"),)
+            raise
 
     def restored(self, key: KeyFile, *, charge: bool = False) -> Guarantee:
         """What this ledger lacks, at most, since a copy took its place; charged, if you say so.

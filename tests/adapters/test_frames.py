@@ -156,11 +156,30 @@ def sealed_of_shops() -> Any:
 def test_a_column_of_keys_gets_no_noise_unasked(made, door, tmp_path) -> None:
     """Shop 2 came back as shop 3. The refusal has the line to write, and nothing is charged."""
     ledger = dpfast.Ledger(tmp_path / "l.db", epsilon=9, create=True)
-    line = r"^columns must name .* column 'shop' would get noise too: release\(frame, columns=\['n'\]\)"
+    line = r"^columns must name .* column 'shop' would get noise too: noisy = release\(frame, columns=\['n'\]\)"
     with pytest.raises(ParameterError, match=line):
         door(made(SHOPS), ledger)
     assert ledger.spent.epsilon == 0
     assert list(ledger.history()) == []
+
+
+def test_the_refusal_has_all_counts_and_how_the_keys_are_kept() -> None:
+    """The last column alone was proposed, and whoever wrote it lost the others."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    columns, names = {"shop": ["a"], "visits": [1], "sales": [2]}, ["visits", "sales"]
+    proposed = r"columns=\['visits', 'sales'\]\), without any key; frame\."
+    pandas, polars = pd.DataFrame(columns), pl.DataFrame(columns)
+    with pytest.raises(ParameterError, match=proposed + r"assign\(\*\*noisy\) keeps the others$"):
+        COUNTS.release(pandas)
+    with pytest.raises(ParameterError, match=proposed + r"with_columns\(noisy\) keeps the others$"):
+        COUNTS.release(polars)
+    for kept in (
+        pandas.assign(**COUNTS.release(pandas, columns=names)),
+        polars.with_columns(COUNTS.release(polars, columns=names)),
+    ):
+        assert (list(kept.columns), list(kept["shop"])) == (["shop", *names], ["a"])
+    with pytest.raises(ParameterError, match=r"columns=\['c1', 'c2', 'c3', …\]\)"):
+        COUNTS.release(pd.DataFrame({f"c{number}": [1] for number in range(99)}))
 
 
 @pytest.mark.parametrize("made", KINDS.values(), ids=KINDS)

@@ -55,7 +55,7 @@ def test_sums_of_duckdb_are_counts(rows, way) -> None:
     found = {"relation": lambda: found, "reader": lambda: found.to_arrow_table().to_reader(), "pl": found.pl}.get(
         way, getattr(found, "arrow" if way == "arrow" else "to_arrow_table")
     )()
-    with pytest.raises(ParameterError, match=r"column 'dest' would get noise too: release\(frame, columns=\['c'\]"):
+    with pytest.raises(ParameterError, match=r"column 'dest' would get noise too: .*, columns=\['s', 'c'\]"):
         SILENT.release(found)
     assert listed(SILENT.release(found, columns=["s"])) == [3, 5]
 

@@ -23,6 +23,28 @@ from dpfast.errors import BudgetExhausted, DTypeError, FileError, KeyReuseError,
 # ------------------------------------------------------------------ bad input
 
 
+def test_a_ledger_of_another_unit_is_answered_with_what_to_write(tmp_path) -> None:
+    """The ledger says `unit`, and `unit=` of these counts is a column."""
+    home = at_home(tmp_path)
+    ledger = dpfast.Ledger(home / "users.db", epsilon=9, create=True, unit="user")
+    few: dict[str, Any] = {"by": "country", "domain": ["no", "se", "dk"], "max_contributions": 3}
+    few |= {"max_partitions": None, "max_per_partition": None}
+
+    def release(counts: jobs.Counts, **options: Any) -> dict[str, Any]:
+        given = {"key": key_of(home), "ledger": ledger, "to": home / "out", **options}
+        return jobs.release(counts, DiscreteLaplace(1, counts.sensitivity), **given)
+
+    counts = counted(home, **few)
+    told = r"^privacy_unit must be the unit of the ledger, 'user', got 'person': bounded_counts\(…, privacy_unit='user'\), on a stage"
+    with pytest.raises(ParameterError, match=told):
+        release(counts)
+    assert (len(ledger.history()), (home / "out").exists()) == (0, False)
+    release(counted(home, name="b", privacy_unit="user", **few))
+    assert ledger.spent.epsilon == 1
+    with pytest.raises(DTypeError, match="^ledger must be"):
+        release(counts, ledger=5)
+
+
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [

@@ -77,9 +77,18 @@ def test_nothing_here_names_an_error_by_its_former_name() -> None:
 
 def test_an_editor_completes_the_public_names_and_no_others() -> None:
     """dir() finds late imports, such as Ledger, and hides the modules that they come from."""
-    assert {name for name in dir(dpfast) if not name.startswith("__")} == set(dpfast.__all__)
+    assert {name for name in dir(dpfast) if not name.startswith("__")} == {*dpfast.__all__, "numba", "testing"}
     assert "__version__" in dir(dpfast)
-    assert all(getattr(dpfast, name) is not None for name in dir(dpfast) if name in dpfast.__all__)
+    assert all(getattr(dpfast, name) is not None for name in dir(dpfast))
+
+
+def test_a_star_hides_no_library() -> None:
+    """It needed numba, and then `numba` was dpfast.numba, whose `njit` is nowhere."""
+    names: dict[str, object] = {"numba": "numba's", "testing": "NumPy's"}
+    exec("from dpfast import *", names)
+    assert (names["numba"], names["testing"]) == ("numba's", "NumPy's")
+    assert {"Ledger", "DiscreteLaplace", "errors"} <= names.keys()
+    assert dpfast.numba.__name__ == "dpfast.numba"
 
 
 def test_one_least_python_everywhere() -> None:

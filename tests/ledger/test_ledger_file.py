@@ -239,8 +239,9 @@ def test_damage_that_only_a_whole_check_finds(ledger, capsys, damage, message) -
     damage(ledger.path)
     ledger = Ledger(ledger.path)  # which has seen no other charges in their place
     assert ledger.spent == spent
-    with pytest.raises(LedgerError, match=message):
+    with pytest.raises(LedgerError, match=message) as told:
         ledger.verify()
+    assert "released" not in str(told.value)
     with pytest.raises(LedgerError, match=message):
         ledger.copy(ledger.path.with_name("copy.db"))
     code, out, err = command(capsys, "ledger", "verify", ledger.path)

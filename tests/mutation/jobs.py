@@ -59,7 +59,7 @@ MUTANTS = [
            "test_jobs.py -k 'order_and_layout or ascend or rank'"),
     Mutant("a job draws without a reservation", "dpfast/engines/jobs/verbs.py", "sealed = Payment(ledger, ", "sealed = Payment(None, ",
            "test_jobs.py test_jobs_refused.py -k 'pays_once or label_is_one'"),
-    Mutant("a job asks its budget after it is sealed", "dpfast/engines/jobs/verbs.py", 'begun = checked_ledger(ledger, ", or None where nobody pays").expect(secret, mechanism, resume=again)', "begun = again",
+    Mutant("a job asks its budget after it is sealed", "dpfast/engines/jobs/verbs.py", "begun = ledger.expect(secret, mechanism, resume=again)", "begun = again",
            "test_jobs_refused.py -k 'costs_nothing or label_is_one or refuses'"),
     Mutant("the output may be the private stage by another name", "dpfast/engines/jobs/verbs.py", "if out.meets(stage):", "if out.place == stage.place:",
            "test_jobs_stages.py -k lie_apart"),

@@ -176,7 +176,8 @@ def release(
     must_be_apart(counts.stage, out)
     there, begun = out.names(), again  # in this order, for another driver reserves before it writes there
     if ledger is not None:
-        begun = checked_ledger(ledger, ", or None where nobody pays").expect(secret, mechanism, resume=again)
+        _must_be_of(checked_ledger(ledger, ", or None where nobody pays"), counts)
+        begun = ledger.expect(secret, mechanism, resume=again)
     if there and not begun:
         why = "nothing of this release is reserved yet" if again else "resume=True continues what was begun there"
         raise FileError(f"{out.place} is not empty, and {why}: a release needs a folder of its own")
@@ -257,6 +258,16 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
         change = change.with_public_keys()
     mechanism._refuse_less(change)  # noqa: SLF001  the counts' own door
     return named
+
+
+def _must_be_of(ledger: Ledger, counts: Counts) -> None:
+    """Raises: ParameterError (the ledger's own refusal says `unit`, here the name of a column)."""
+    unit = ledger.budget.unit
+    if counts.sensitivity is not None and counts.sensitivity.unit != unit:
+        raise ParameterError(
+            f"privacy_unit must be the unit of the ledger, {unit!r:.60}, got {counts.sensitivity.unit!r:.60}: "
+            f"bounded_counts(…, privacy_unit={unit!r:.60}), on a stage of its own"
+        )
 
 
 def must_be_apart(stage: Folder, out: Folder) -> None:

@@ -111,7 +111,9 @@ def _unfit(kind: Any, check: Callable[..., None], given: tuple[object, ...], nam
     first, others = code.co_varnames[1 : code.co_argcount], code.co_varnames[code.co_argcount : len(form.parameters)]
     takes = ", ".join(first) + " by place" + ", and by name " * bool(others) + ", ".join(f"{each}=" for each in others)
     sigma = f"; {kind.__name__}.calibrated(epsilon, sensitivity, delta=) finds sigma" * hasattr(kind, "calibrated")
-    return f"{kind.__name__}: {wrong}; it takes {takes}{sigma}"
+    of_scale = unknown == "scale" and "epsilon" in form.parameters and hasattr(kind, "scale")
+    scale = "; epsilon = sensitivity/scale has that scale" * of_scale
+    return f"{kind.__name__}: {wrong}; it takes {takes}{sigma}{scale}"
 
 
 @lru_cache(maxsize=64, typed=True)
