@@ -393,7 +393,7 @@ def test_verify_refuses_what_cannot_be_drawn_again(release, capsys) -> None:
 
 
 def test_a_ledger_of_persons_takes_no_rows_for_units(tmp_path, monkeypatch, capsys) -> None:
-    """Nobody gave a --unit, so the message names what was given; and --explain asks whether it fits."""
+    """The message names the option that was given; and --explain says whether it fits."""
     monkeypatch.chdir(tmp_path)
     dpfast.Ledger("persons.db", epsilon=1, create=True)
     dpfast.Ledger("rows.db", epsilon=1, unit="row", create=True)

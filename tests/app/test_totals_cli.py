@@ -221,7 +221,7 @@ def test_new_says_an_epsilon_and_a_step_that_it_is_paid(tmp_path, capsys) -> Non
 
 
 def test_show_says_how_wide_the_noise_of_a_step_is(tmp_path, capsys) -> None:
-    """By its manifest; and draws the page. A record whose figures are not those of its terms is refused."""
+    """By its manifest; and draws the page. Figures that are not those of its terms are refused."""
     totals = Totals(tmp_path)
     assert (totals.new(), totals.step(1), totals.step(2, "--intervals")) == (0, 0, 0)
     made = dpfast.RunningTotals(8, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")

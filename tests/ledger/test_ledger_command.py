@@ -152,7 +152,7 @@ def test_the_command_line_from_first_to_last(path, capsys) -> None:
 
 
 def test_a_total_that_is_counted_in_rho_is_said_as_it_was_given(path, capsys) -> None:
-    """At once in both; later in rho, with an epsilon that it implies where its own delta leaves one."""
+    """At once in both; later in rho, with the epsilon that it implies if there is one."""
     about = "in all per person, add-remove\n"
     words = ["--epsilon", "1", "--delta", "1e-6", "--by", "zcdp"]
     _, said, _ = command(capsys, "ledger", "create", path, *words)

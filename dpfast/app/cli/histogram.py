@@ -297,7 +297,10 @@ class Asked(NamedTuple):
             )
 
     def explained(self, request: Request) -> str:
-        """In words; and whether it would fit, where a ledger is named. Raises: LedgerError, ParameterError."""
+        """In words, with whether it would fit in a ledger that is named.
+
+        Raises: LedgerError, ParameterError (a ledger of another unit or adjacency).
+        """
         guarantee = called(self.mechanism.guarantee, self.unit)
         said = meaning.promise_in_words(guarantee, self.measure.holds, "an upper bound")
         lines = [*self.lines(), *self._fit(request), "nothing was read, and nothing was charged"]

@@ -292,7 +292,7 @@ def upgrade(file: Path, shared_with: str | int | None) -> None:
 def budget(ledger: dpfast.Ledger, given: dict[str, Fraction] | None = None) -> str:
     """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove".
 
-    given: an (epsilon, delta) that is counted otherwise; without it the ledger shows one that holds.
+    given: an (epsilon, delta) that is counted otherwise. Without it one that holds is shown.
     """
     about = ledger.budget
     cost = ledger.cost(about)

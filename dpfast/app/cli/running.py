@@ -25,7 +25,6 @@ from dpfast.privacy.formatting import approximate, plain, plus_minus
 
 MOST_SQUARED = 2**120  # what one unit moves, beyond which no noise hides it
 FINE = 1000  # such a part of a standard deviation is no less than the last digit of a total
-DIGITS = 10**6  # a half-width is rounded up to one part of so many
 
 
 class Totals(Count):
@@ -132,17 +131,13 @@ class Noise:
     def interval(self, confidence: Fraction, cells: int = 1) -> Fraction:
         """Rounded up in the places; one of several at once misses with its part of the chance."""
         last = Fraction(10) ** -self.places
-        needs = half_width(self.made, self.t, 1 - (1 - confidence) / cells) + last / 2
+        needs = Fraction(self.made.interval(self.t, 1 - (1 - confidence) / cells)) + last / 2
         return math.ceil(needs / last) * last
 
 
 def made_of(terms: Mapping[str, Any]) -> Any:
     """The totals of a manifest. Raises: ParameterError."""
     return dpfast.RunningTotals.of_terms({n: each for n, each in terms.items() if not n.startswith(("--", "max_"))})
-
-
-def half_width(made: Any, t: int, confidence: Fraction) -> Fraction:
-    return Fraction(math.ceil(made.interval(t, confidence) * DIGITS), DIGITS)
 
 
 def implied(made: Any) -> str:

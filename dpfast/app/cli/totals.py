@@ -29,7 +29,7 @@ from dpfast.app.cli.options import (
     together,
 )
 from dpfast.app.cli.request import QUIET, RESUME, Payer, Request, paying_options
-from dpfast.app.cli.running import further, half_width, implied, made_of, often
+from dpfast.app.cli.running import Noise, further, implied, made_of, often
 from dpfast.errors import LedgerError, ParameterError
 from dpfast.privacy.formatting import approximate, plus_minus
 
@@ -108,8 +108,9 @@ def new(**options: Any) -> None:
 
     Every step is then free: dpfast totals step takes the same options, and the ledger refuses
     others. --steps is how many are expected, and decides the noise. You may go on to 64 times as
-    many at no further charge, with somewhat more noise. One unit counts in at most --per-unit-steps of them, first come, first served. What it has in
-    other steps is left out, and nothing says how much that was.
+    many at no further charge, with somewhat more noise. One unit counts in at most --per-unit-steps
+    of them, first come, first served. What it has in other steps is left out, and nothing says how
+    much that was.
     """
     request = Request.of(options)
     asked = Asked.of(options, request)
@@ -263,15 +264,15 @@ def _facts(ledger: dpfast.Ledger, entry: Any) -> dict[str, Any]:
     manifest = _manifest(entry)
     terms = manifest["terms"]
     made, taken = made_of(terms), ledger._taken(entry.label) or 0  # noqa: SLF001  its own door
-    now = max(taken, 1)
+    noise = Noise(made, max(taken, 1))
     return {
         "label": entry.label,
         "steps": made.steps,
         "ceiling": made.ceiling,
         "taken": taken,
         "cells": math.prod(manifest["size"]),
-        "stddev": made.stddev(now),
-        "half_width_95": str(half_width(made, now, USUAL)),
+        "stddev": noise.stddev,
+        "half_width_95": str(noise.interval(USUAL)),
         "cost": exactly(figures(made.guarantee)),
         "implied": implied(made),
         "unit": made.unit,
