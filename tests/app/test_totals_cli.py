@@ -188,10 +188,12 @@ def test_totals_are_rounded_below_their_noise_and_intervals_allow_for_it(tmp_pat
 
     monkeypatch.setattr(running.Totals, "columns", seen)
     assert (totals.new(), totals.step(1), totals.step(2, "--intervals")) == (0, 0, 0)
-    [record] = json.loads(Path(f"{totals.out(2)}.json").read_text())["releases"]
+    whole = json.loads(Path(f"{totals.out(2)}.json").read_text())
+    [record] = whole["releases"]
     made = dpfast.RunningTotals(8, sensitivity=dpfast.Sensitivity(1, 1), rho=rho)
     grid, half = Fraction(record["rounded_to"]), Fraction(made.interval(2))
     assert made.stddev(2) / 10**4 < grid <= made.stddev(2) / 1000
+    assert half + grid / 2 <= Fraction(whole["intervals"]["half_width"]) < half + 3 * grid / 2
     for row, noisy in zip(totals.table(2), map(Fraction, drawn[1]), strict=True):
         total, low, high = (Fraction(row[name]) for name in ("total", "low", "high"))
         assert total == round(noisy / grid) * grid

@@ -310,6 +310,8 @@ class Asked(NamedTuple):
     def _fit(self, request: Request) -> list[str]:
         if request.ledger_file is None:
             return []
+        if not request.ledger_file.exists():
+            return [f"{request.ledger_file} is not there, so nothing says whether a release fits"]
         ledger = dpfast.Ledger(request.ledger_file, shared_with=request.shared_with)
         self.must_be_of(ledger)
         fits = ledger.fits(self.mechanism.guarantee) != 0
