@@ -224,6 +224,14 @@ def trees_made() -> Iterator[list[NoisyTree]]:
         yield made
 
 
+@contextmanager
+def totals_in_full() -> Iterator[None]:
+    """Meanwhile `dpfast totals` rounds so little that noise is told from other noise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpfast.app.cli.running.FINE", 10**9)
+        yield
+
+
 def forget_labels() -> None:
     """The record of this process: labels may be used again."""
     seal._reserved.clear()

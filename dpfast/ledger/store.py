@@ -383,7 +383,9 @@ class Store:
                 said.append(
                     f"{name} {formatting.amount(after - before, up=True)} is asked for and {left} is left of {formatting.amount(most, up=True)}{share}"
                 )
-        return BudgetExhausted(f"{self.path}: {', '.join(said)}{_plan(self.terms, charges)}; nothing was released")
+        return BudgetExhausted(
+            f"{self.path}: {', '.join(said)}{_plan(self.terms, charges)}; nothing was released or charged"
+        )
 
     def _same(self, connection: Connection) -> State:
         """What the ledger has come to, if it is the one that was opened, and lacks nothing."""

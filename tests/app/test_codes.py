@@ -183,7 +183,7 @@ def test_whatever_fails_after_the_charge_says_so(capsys, monkeypatch, name: str,
 def test_a_charge_that_is_refused_late_is_no_charge(capsys, monkeypatch) -> None:
     """Somebody else has spent what was left since it was asked."""
     refused = dpfast.errors.BudgetExhausted(
-        "large.db: epsilon 1 is asked for and 0 is left of 99; nothing was released"
+        "large.db: epsilon 1 is asked for and 0 is left of 99; nothing was released or charged"
     )
 
     def exhausted(*_: object) -> None:
@@ -192,7 +192,7 @@ def test_a_charge_that_is_refused_late_is_no_charge(capsys, monkeypatch) -> None
     monkeypatch.setattr(Store, "charge", exhausted)
     for words in (["privatize", *COLUMN, *LARGE], ["histogram", *BY, *LARGE]):
         assert main(words) == codes.SPENT
-        one_error(capsys.readouterr().err, "0 is left of 99; nothing was released$")
+        one_error(capsys.readouterr().err, "0 is left of 99; nothing was released or charged$")
 
 
 @pytest.fixture

@@ -392,6 +392,23 @@ def test_verify_refuses_what_cannot_be_drawn_again(release, capsys) -> None:
 # ------------------------------------------------------------------ refused, and nothing is charged
 
 
+def test_a_ledger_of_persons_takes_no_rows_for_units(tmp_path, monkeypatch, capsys) -> None:
+    """The message names the option that was given; and --explain says whether it fits."""
+    monkeypatch.chdir(tmp_path)
+    dpfast.Ledger("persons.db", epsilon=1, create=True)
+    dpfast.Ledger("rows.db", epsilon=1, unit="row", create=True)
+    words = ["histogram", "no.csv", "out.csv", "--by", "city", "--domain", "Lima,Oslo", "--unit-is-row", "--epsilon"]
+    for more in ([], ["--explain"]):
+        assert main([*words, "1", "--ledger", "persons.db", *more]) == 2
+        said = capsys.readouterr().err
+        assert "Error: --unit-is-row must come with a ledger of unit 'row', and that of " in said
+        assert "persons.db is 'person': make one by dpfast ledger create --unit row, or give --unit" in said
+    for epsilon, fits in (("1", "fits"), ("1.1", "would not fit")):
+        assert main([*words, epsilon, "--ledger", "rows.db", "--explain"]) == 0
+        assert f"rows.db: epsilon 1 left: a new release {fits}\n" in capsys.readouterr().out
+    assert not dpfast.Ledger("rows.db").history()
+
+
 @pytest.mark.parametrize(
     ("change", "match", "expected"),
     [

@@ -459,6 +459,7 @@ def test_explain_opens_no_rows(here, capsys, monkeypatch) -> None:
     assert here.run(*words, "--explain", "--ledger", "no.db", usual=False) == 0
     told = capsys.readouterr().out
     assert told.splitlines()[:3] == said
+    assert "no.db is not there, so nothing says whether a release fits" in told
     assert said[1] == "cost: epsilon 1 per person, add-remove"
     assert "95 % within ±6; all 6 cells jointly within ±" in said[2]
     assert "nothing was read, and nothing was charged" in told

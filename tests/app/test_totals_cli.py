@@ -23,7 +23,7 @@ from fresh import Warm
 from places import ROOT
 
 import dpfast
-from dpfast.app.cli import main
+from dpfast.app.cli import main, running
 
 LABEL = "sign-ups 2026"
 CITIES = ["Oslo", "Lima", "Pune"]
@@ -164,8 +164,8 @@ def test_out_has_the_keys_the_totals_and_their_intervals(tmp_path, capsys) -> No
     record = json.loads(Path(f"{totals.out(1)}.json").read_text())
     made = dpfast.RunningTotals(8, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")
     half = Fraction(record["intervals"]["half_width"])
-    assert made.interval(1) <= half <= made.interval(1) + 1e-5
-    assert float(row["high"]) == max(float(row["total"]) + float(half), 0)
+    assert made.interval(1) <= half <= made.interval(1) + 0.0016
+    assert float(row["high"]) == max(round(float(row["total"]) + float(half), 3), 0)
     assert (record["rho_total"], record["releases"][0]["after_step"], record["manifest"]["label"]) == ("1/2", 1, LABEL)
     assert main(["show", str(totals.out(1)), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cost"] == {"rho": "1/2"}
@@ -174,6 +174,75 @@ def test_out_has_the_keys_the_totals_and_their_intervals(tmp_path, capsys) -> No
     record = json.loads(Path(f"{totals.out(1)}.json").read_text())
     assert Fraction(record["intervals"]["half_width"]) > half
     assert all(float(each["total"]) >= 0 for each in totals.table(1))
+
+
+@pytest.mark.filterwarnings("ignore::dpfast.errors.WeakGuaranteeWarning")
+@pytest.mark.parametrize("rho", ["1e-9", "0.02", "0.5", CLEAR])
+def test_totals_are_rounded_below_their_noise_and_intervals_allow_for_it(tmp_path, monkeypatch, rho) -> None:
+    """What is written is near what was drawn; its interval holds what that of the draw does."""
+    totals, drawn, columns = Totals(tmp_path, rho=rho), list[list[float]](), running.Totals.columns
+
+    def seen(self: running.Totals, noisy: Any) -> Any:
+        drawn.append(noisy.tolist())
+        return columns(self, noisy)
+
+    monkeypatch.setattr(running.Totals, "columns", seen)
+    assert (totals.new(), totals.step(1), totals.step(2, "--intervals")) == (0, 0, 0)
+    whole = json.loads(Path(f"{totals.out(2)}.json").read_text())
+    [record] = whole["releases"]
+    made = dpfast.RunningTotals(8, sensitivity=dpfast.Sensitivity(1, 1), rho=rho)
+    grid, half = Fraction(record["rounded_to"]), Fraction(made.interval(2))
+    assert made.stddev(2) / 10**4 < grid <= made.stddev(2) / 1000
+    assert half + grid / 2 <= Fraction(whole["intervals"]["half_width"]) < half + 3 * grid / 2
+    for row, noisy in zip(totals.table(2), map(Fraction, drawn[1]), strict=True):
+        total, low, high = (Fraction(row[name]) for name in ("total", "low", "high"))
+        assert total == round(noisy / grid) * grid
+        assert low == 0 or noisy - half - 2 * grid < low <= noisy - half
+        assert high == 0 or noisy + half <= high < noisy + half + 2 * grid
+    made_so = totals.bytes(2)
+    totals.clear(2)
+    assert (totals.step(2, "--intervals", "--resume"), totals.bytes(2)) == (0, made_so)
+
+
+def test_new_says_an_epsilon_and_a_step_that_it_is_paid(tmp_path, capsys) -> None:
+    totals = Totals(tmp_path, rho="0.02")
+    further = "8 steps expected; you may go on to step 512 at no further charge, with somewhat more noise"
+    assert main([*map(str, ["totals", "new", *totals.words, *totals.keyed])]) == 0
+    said = capsys.readouterr().err
+    assert "cost: rho 0.02 (so epsilon 0.9 at delta 1e-6) per person, add-remove\n" in said
+    assert further in said
+    words = totals.command(1)
+    words.remove("--quiet")
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert ("paid by charge 1; this step costs nothing\n" in said, "cost:" in said, further in said) == (
+        True,
+        False,
+        True,
+    )
+
+
+def test_show_says_how_wide_the_noise_of_a_step_is(tmp_path, capsys) -> None:
+    """By its manifest; and draws the page. Figures that are not those of its terms are refused."""
+    totals = Totals(tmp_path)
+    assert (totals.new(), totals.step(1), totals.step(2, "--intervals")) == (0, 0, 0)
+    made = dpfast.RunningTotals(8, sensitivity=dpfast.Sensitivity(1, 1), rho="0.5")
+    for t in (1, 2):
+        assert main(["show", str(totals.out(t)), "--json", "--report", str(tmp_path / f"{t}.html")]) == 0
+        [column] = json.loads(capsys.readouterr().out)["columns"]
+        assert (column["column"], column["stddev"]) == ("total", made.stddev(t))
+        assert made.interval(t) < Fraction(column["half_width_95"]) < made.interval(t) + 0.002
+        page = (tmp_path / f"{t}.html").read_text("utf-8")
+        assert all(f">{city}<" in page for city in CITIES)
+    assert main(["show", str(totals.out(2))]) == 0
+    said = capsys.readouterr().out
+    assert ("not said" in said, "all 3 cells within" in said) == (False, True)
+    record = json.loads(Path(f"{totals.out(2)}.json").read_text())
+    for name, value in (("after_step", 1), ("after_step", 513), ("after_step", True), ("stddev", 0.1), ("stddev", "1")):
+        [release] = record["releases"]
+        (tmp_path / "odd.json").write_text(json.dumps({**record, "releases": [{**release, name: value}]}))
+        assert main(["show", str(tmp_path / "odd.json")]) == 1, name
+        one_error(capsys.readouterr().err, "the record in .* is not one of dpfast, or damaged")
 
 
 def test_what_is_explained_needs_nothing_and_makes_nothing(tmp_path, monkeypatch, capsys) -> None:
@@ -332,6 +401,7 @@ REFUSED: dict[str, tuple[list[object], int, str]] = {  # words of step 2, its co
     "a state that is away": (["--state", "no/where"], 1, "^Error: --state must lie in a folder that is there"),
     "a state that is none": (["--state", "rows"], 1, "is no file of running totals"),
     "what is no chance": (["--intervals", 2], 2, "^Error: --intervals must be above 0 and below 1"),
+    "a unit that is not the ledger's": (["--unit", "tailnum"], 2, "^Error: --unit must be that of the ledger, 'person', got 'tailnum'; dpfast ledger create --unit makes"),
     "another unit": (["--unit", "city"], 2, "^Error: --by must not name the column of --unit"),
     "no such ledger": (["--ledger", "no.db"], 1, "no.db"),
     "a lone label": (["--label", ""], 2, "label must be a non-empty string"),
@@ -430,8 +500,11 @@ def test_show_says_what_is_public_and_reads_no_state(tmp_path, capsys) -> None:
     said = capsys.readouterr().out
     about = {"sensitivity": dpfast.Sensitivity(1, 1), "per_unit_steps": 4, "apart": 2}
     made = dpfast.RunningTotals(8, rho="0.5", **about)
-    assert re.match(rf"{LABEL}\n  steps +2 taken of 8 expected; the promise holds for 512\n", said)
-    assert "rho 0.5 per person, add-remove; charge 1, " in said
+    assert re.match(
+        rf"{LABEL}\n  steps +2 taken of 8 expected; you may go on to step 512 at no further charge, with somewhat more noise\n",
+        said,
+    )
+    assert "rho 0.5 (so epsilon 5.23 at delta 1e-6) per person, add-remove; charge 1, " in said
     assert "one person counts in at most 4 steps, 2 apart\n" in said
     assert main(["totals", "show", str(totals.ledger), "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)["totals"]

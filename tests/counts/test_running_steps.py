@@ -454,6 +454,12 @@ def test_the_page_runs(tmp_path, monkeypatch) -> None:
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), found)
     first, second = found["first"], found["second"]
     assert "`second.last(1, first)`" in page
+    made = found["totals"]
+    alone = (365 / (2 * float(made.rho))) ** 0.5  # each day's noise is that of one contribution
+    said = f"(ε = {float(dpfast.Guarantee(rho=made.rho).approximate('1e-6').epsilon):.1g} at δ = 10⁻⁶)"
+    assert f"At ρ = {float(made.rho)} {said} and one contribution of 1" in page
+    assert f"a standard deviation of {made.stddev(365):.0f}\nafter a year" in page
+    assert f"it would be {alone:.0f}.\n" in page
     assert (second.last(1, first).values == second.last(1, first.values.tolist()).values).all()
     assert second.last(1, first).interval(0.95) < second.interval(0.95) + first.interval(0.95)
 

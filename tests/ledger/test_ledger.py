@@ -50,7 +50,7 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch) -> None:
         for source in ("draw", "take"):
             patch.setattr(tiers.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
         patch.setattr(steps, "run_small", lambda *_: pytest.fail("a key was drawn"))
-        message = r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released$"
+        message = r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released or charged$"
         with pytest.raises(BudgetExhausted, match=message):
             ledger.release(DiscreteLaplace(Decimal("0.5"), 1), ZEROS, out=target)
         with pytest.raises(BudgetExhausted, match="delta 1e-5 is asked for and 1e-6 is left of 1e-6;"):

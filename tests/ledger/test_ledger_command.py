@@ -135,7 +135,10 @@ def test_the_command_line_from_first_to_last(path, capsys) -> None:
     assert about["epsilon_total"] == "2/3"
     code, _, err = command(capsys, "privatize", source, path.with_name("two.csv"), *both, *law)
     assert code == 3
-    assert err == f"Error: {path}: epsilon 0.666667 is asked for and 0.333333 is left of 1; nothing was released\n"
+    assert (
+        err
+        == f"Error: {path}: epsilon 0.666667 is asked for and 0.333333 is left of 1; nothing was released or charged\n"
+    )
     assert not path.with_name("two.csv").exists()
     assert not path.with_name("two.csv.json").exists()
     code, out, _ = command(capsys, "ledger", "show", path)
@@ -146,6 +149,21 @@ def test_the_command_line_from_first_to_last(path, capsys) -> None:
     facts = json.loads(command(capsys, "ledger", "show", path, "--json")[1])
     assert (facts["spent"], facts["left"]) == ({"epsilon": "1", "delta": "0"}, {"epsilon": "0", "delta": "1/1000000"})
     assert [release["epsilon_total"] for release in facts["releases"]] == ["1/3", "2/3", "1"]
+
+
+def test_a_total_that_is_counted_in_rho_is_said_as_it_was_given(path, capsys) -> None:
+    """At once in both; later in rho, with the epsilon that it implies if there is one."""
+    about = "in all per person, add-remove\n"
+    words = ["--epsilon", "1", "--delta", "1e-6", "--by", "zcdp"]
+    _, said, _ = command(capsys, "ledger", "create", path, *words)
+    assert said == f"{path.stem}: epsilon 1, delta 1e-6, counted as rho 0.024356, {about}"
+    shown = command(capsys, "ledger", "show", path)[1]
+    assert shown.startswith(f"{path.stem}: rho 0.024356 (about epsilon 1 at delta 1e-6) {about}")
+    own = path.with_name("own.db")
+    assert (
+        command(capsys, "ledger", "create", own, "--rho", "0.5", "--delta", "1e-5")[1]
+        == f"own: delta 1e-5, rho 0.5 {about}"
+    )
 
 
 def test_plan(path, capsys) -> None:

@@ -85,7 +85,7 @@ def test_a_ledger_in_gdp_charges_mu_squared_alone(path, capsys) -> None:
     with pytest.raises(LedgerError, match="kept in mu_squared, not in delta and rho"):
         Ledger(path, 1, delta="1e-6", by="zcdp")
     told = command(capsys, "ledger", "show", path)[1]
-    assert "visits: mu_squared 0.056029 in all per person, add-remove" in told
+    assert "visits: mu_squared 0.056029 (about epsilon 1 at delta 1e-6) in all per person, add-remove" in told
     assert told.endswith("spent  mu_squared 0.0163024\nleft   mu_squared 0.0397266\n")
     facts = json.loads(command(capsys, "ledger", "show", path, "--json")[1])
     assert facts["releases"][3]["mu_squared"] == "1/5000"
@@ -94,7 +94,8 @@ def test_a_ledger_in_gdp_charges_mu_squared_alone(path, capsys) -> None:
     made = command(
         capsys, "ledger", "create", other, "--epsilon", "1", "--delta", "1e-6", "--by", "gdp", "--dataset", "visits"
     )
-    assert made == (0, "visits: mu_squared 0.056029 in all per person, add-remove\n", "")
+    counted = "epsilon 1, delta 1e-6, counted as mu_squared 0.056029,"
+    assert made == (0, f"visits: {counted} in all per person, add-remove\n", "")
     for options, said in [
         (["--rho", "0.0014"], "20 more of mu_squared 0.0028 fit, and then mu_squared 2.89638e-5 is left"),
         (["--epsilon", "0.1"], "3 more of mu_squared 0.0157024 fit, and then mu_squared 0.00892191 is left"),
@@ -194,7 +195,9 @@ def test_a_refusal_says_what_to_write(path) -> None:
     with pytest.raises(BudgetExhausted, match=r"a little less is left of 2 \(write '1/26'"):
         Ledger(path.with_name("at once.db"), 2, create=True).spend(*[week] * 52)
     assert Ledger(path.with_name("exact.db"), 2, create=True).fits(DiscreteLaplace("1/26", 1)) == 52
-    with pytest.raises(BudgetExhausted, match=r"1\.1 is asked for and 1 is left of 1; nothing was released$"):
+    with pytest.raises(
+        BudgetExhausted, match=r"1\.1 is asked for and 1 is left of 1; nothing was released or charged$"
+    ):
         Ledger(path.with_name("half.db"), 1, create=True).spend(Guarantee("0.5"), Guarantee("0.6"))
     for law, said in (
         (Gaussian, "a ledger by='gdp' pays for all 10 releases"),

@@ -104,7 +104,7 @@ def test_a_ledger_of_format_1_is_upgraded(path, capsys) -> None:
 
     other = of_format_1(path.with_name("rho.db"), "ledger_format_1_rho.db")
     code, out, _ = command(capsys, "ledger", "upgrade", other)
-    assert (code, out) == (0, "sums: rho 0.5 in all per person, substitution\n")
+    assert (code, out) == (0, "sums: rho 0.5 (about epsilon 5.23 at delta 1e-6) in all per person, substitution\n")
     assert Ledger(other).remaining.rho == Fraction(3, 8)
     assert Ledger(other).history()[0].epsilon is None
 

@@ -15,6 +15,7 @@ import click
 import dpfast
 from dpfast import terminal
 from dpfast.app.cli.file_options import is_file, text_options
+from dpfast.app.cli.ledger import amounts
 from dpfast.app.cli.measures import Count, Mean, Sum, interval_options, measure_options, noise_options
 from dpfast.app.cli.options import chosen, dashed, figures, together
 from dpfast.app.cli.request import FORCE, PLACES, QUIET, RESUME, THREADS, Payer, Request, paying_options
@@ -155,7 +156,7 @@ def histogram(**options: Any) -> None:
     request = Request.of(options, verify=options["verify"])
     asked = Asked.of(options, request)
     if options["explain"]:
-        click.echo(asked.explained())
+        click.echo(asked.explained(request))
         return
     _run(request, asked)
 
@@ -268,8 +269,8 @@ class Asked(NamedTuple):
         }
         return {**found, "histogram": table, **self.measure.about()}
 
-    def lines(self) -> list[str]:
-        """What it costs, and how wide the noise is."""
+    def lines(self, paid: str = "") -> list[str]:
+        """What it costs, and how wide the noise is. paid: what to say in place of a cost."""
         mechanism, unit = self.mechanism, self.unit
         spent = {name: value for name, value in figures(mechanism.guarantee).items() if value}
         spends = cost(spent, partial(amount, up=True))
@@ -278,14 +279,44 @@ class Asked(NamedTuple):
         if "unit" not in self.given:
             bounded = "each row is another unit, as you say"
         said = [f"{self.title}: {bounded}"]
-        said += [f"cost: {spends} per {unit}, {mechanism.guarantee.adjacency}"]
+        said += [paid or f"cost: {spends}{self.measure.implied} per {unit}, {mechanism.guarantee.adjacency}"]
         return [*said, *self.measure.lines()]
 
-    def explained(self) -> str:
+    def must_be_of(self, ledger: dpfast.Ledger) -> None:
+        """Raises: ParameterError (a ledger of another unit)."""
+        unit, ours = ledger.budget.unit, self.bounds.unit
+        if unit != ours and "unit" in self.given:
+            raise ParameterError(
+                f"--unit must be that of the ledger, {unit!r}, got {ours!r}; dpfast ledger create --unit makes one "
+                "of another unit"
+            )
+        if unit != ours:
+            raise ParameterError(
+                f"--unit-is-row must come with a ledger of unit {ours!r}, and that of {ledger.path} is {unit!r}: make one by "
+                f"dpfast ledger create --unit {ours}, or give --unit, the column of each row's {unit}"
+            )
+
+    def explained(self, request: Request) -> str:
+        """In words, with whether it would fit in a ledger that is named.
+
+        Raises: LedgerError, ParameterError (a ledger of another unit or adjacency).
+        """
         guarantee = called(self.mechanism.guarantee, self.unit)
         said = meaning.promise_in_words(guarantee, self.measure.holds, "an upper bound")
-        lines = [*map(terminal.printable, self.lines()), "nothing was read, and nothing was charged"]
+        lines = [*self.lines(), *self._fit(request), "nothing was read, and nothing was charged"]
+        lines = [*map(terminal.printable, lines)]
         return "\n".join(lines) + "\n\n" + terminal.paragraph(terminal.printable(f"Meaning: {said}"))
+
+    def _fit(self, request: Request) -> list[str]:
+        if request.ledger_file is None:
+            return []
+        if not request.ledger_file.exists():
+            return [f"{request.ledger_file} is not there, so nothing says whether a release fits"]
+        ledger = dpfast.Ledger(request.ledger_file, shared_with=request.shared_with)
+        self.must_be_of(ledger)
+        fits = ledger.fits(self.mechanism.guarantee) != 0
+        left = amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))
+        return [f"{ledger.path}: {left} left: a new release {'fits' if fits else 'would not fit'}"]
 
 
 # ------------------------------------------------------------------ parameters
@@ -498,6 +529,7 @@ def _paying(request: Request, asked: Asked) -> Payer:
     """Raises: what a charge would, before a row is read."""
     payer = Payer(request, asked.sealed_terms(request.style))
     if payer.ledger is not None:
+        asked.must_be_of(payer.ledger)
         again = payer.ledger.expect(payer.key, asked.measure.charged, resume=request.resume)
         if request.found == "compare" and not again:
             raise ParameterError(

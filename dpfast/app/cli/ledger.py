@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
@@ -30,9 +31,11 @@ from dpfast.app.cli.options import (
     together,
 )
 from dpfast.app.cli.options import law as law_in_words
+from dpfast.errors import ParameterError
 from dpfast.ledger.table import NUMERIC
 from dpfast.noise.mechanisms import laws
-from dpfast.privacy import formatting
+from dpfast.privacy import formatting, meaning
+from dpfast.privacy.parameters import exact_real
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 UNKNOWN = "without --key-file nobody can tell whether a copy was restored since"
@@ -92,7 +95,8 @@ def create(file: Path, **terms: Any) -> None:
     if terms["epsilon"] is None and terms["rho"] is None:
         raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
     made = dpfast.Ledger(file, **terms, create=True)
-    terminal.tell(budget(made), to="stdout")
+    given = {name: exact_real(name, terms[name]) for name in ("epsilon", "delta") if terms["by"]}
+    terminal.tell(budget(made, given), to="stdout")
 
 
 @ledger.command(short_help="Print what was charged, and what is left.")
@@ -285,10 +289,22 @@ def upgrade(file: Path, shared_with: str | int | None) -> None:
     terminal.tell(budget(dpfast.Ledger.upgrade(file, shared_with=shared_with)), to="stdout")
 
 
-def budget(ledger: dpfast.Ledger) -> str:
-    """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove"."""
+def budget(ledger: dpfast.Ledger, given: dict[str, Fraction] | None = None) -> str:
+    """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove".
+
+    given: an (epsilon, delta) that is counted otherwise. Without it one that holds is shown.
+    """
     about = ledger.budget
-    return f"{ledger.dataset}: {amounts(ledger.cost(about), up=True)} in all per {about.unit}, {about.adjacency}"
+    cost = ledger.cost(about)
+    said = amounts(cost, up=True)
+    if given:
+        said = f"{amounts(given, up=True)}, counted as {said},"
+    elif "epsilon" not in cost:
+        with suppress(ParameterError):  # a delta of its own that is larger than this
+            epsilon = about.approximate(meaning.EXAMPLE_DELTA).epsilon or Fraction(0)
+            near = formatting.rounded(Fraction(f"{float(epsilon):.6g}"), up=True, digits=3)
+            said += f" (about epsilon {near} at delta {formatting.plain(meaning.EXAMPLE_DELTA)})"
+    return f"{ledger.dataset}: {said} in all per {about.unit}, {about.adjacency}"
 
 
 def amounts(kept: dict[str, Fraction], of: dict[str, Fraction] | None = None, *, up: bool = False) -> str:

@@ -184,6 +184,11 @@ class Count:
         return self.mechanism
 
     @property
+    def implied(self) -> str:
+        """What its cost implies, in words after it."""
+        return ""
+
+    @property
     def title(self) -> str:
         return self.COLUMN
 

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `dpfast totals` is asked of each cell: how many rows it has had in all steps so far."""
+"""What `dpfast totals` is asked of each cell: how many rows it has had in all steps so far.
+
+A total is written in the digits that its noise justifies: to a power of ten that is at most a
+thousandth of its standard deviation. An interval is wider by half of that, rounded up to the same
+digits.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -14,10 +21,10 @@ from dpfast.app.cli.measures import USUAL, Count
 from dpfast.app.cli.options import SECURE, one_way
 from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
-from dpfast.privacy.formatting import approximate, plus_minus
+from dpfast.privacy.formatting import approximate, plain, plus_minus
 
 MOST_SQUARED = 2**120  # what one unit moves, beyond which no noise hides it
-DIGITS = 10**6  # a half-width is rounded up to one part of so many
+FINE = 1000  # such a part of a standard deviation is no less than the last digit of a total
 
 
 class Totals(Count):
@@ -53,9 +60,16 @@ class Totals(Count):
     def holds(self) -> tuple[Fraction, Fraction] | None:
         return meaning.example(self.mechanism.guarantee, None)
 
+    @property
+    def implied(self) -> str:
+        return implied(self.mechanism)
+
+    @property
+    def noise(self) -> Noise:
+        return Noise(self.mechanism, min(self.t, self.mechanism.ceiling))
+
     def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
-        """A total after the step; one of several at once misses with its part of the chance."""
-        return half_width(self.mechanism, min(self.t, self.mechanism.ceiling), 1 - (1 - confidence) / cells)
+        return self.noise.interval(confidence, cells)
 
     def about(self) -> dict[str, Any]:
         found, made = super().about(), self.mechanism
@@ -64,6 +78,7 @@ class Totals(Count):
             **made.metadata(),
             "after_step": self.t,
             "stddev": made.stddev(self.t),
+            "rounded_to": str(Fraction(10) ** -self.noise.places),
             "secure": True,
         }
         low, high = self._public_ends()
@@ -75,7 +90,7 @@ class Totals(Count):
         wide = f"standard deviation {approximate(made.stddev(at))}, 95 % within {plus_minus(self.within(USUAL))}"
         return [
             f"over time: one {unit} counts in {often(made.per_unit_steps, made.apart)}, first come, first served",
-            f"{made.steps:,} step{'s' * (made.steps != 1)} expected; the promise holds for {made.ceiling:,}",
+            f"{made.steps:,} step{'s' * (made.steps != 1)} expected; {further(made.ceiling)}",
             f"noise of a total after step {at:,}: {wide}",
         ]
 
@@ -87,14 +102,52 @@ class Totals(Count):
     def columns(self, noisy: Any) -> dict[str, Any]:
         low, high = self._public_ends()
         within = -math.inf if low is None else low, math.inf if high is None else high
-        found = {self.COLUMN: np.clip(noisy, *within)}
+        places = self.noise.places
+        totals = [round(each, places) for each in noisy.tolist()]
+        found = {self.COLUMN: np.clip(np.array(totals, np.float64) + 0.0, *within)}  # which makes 0 of -0
         if (width := self.half_width) is not None:
-            found |= {name: np.maximum(noisy + way * float(width), 0) for name, way in (("low", -1), ("high", 1))}
+            ends = [[max(round(each + way * float(width), places), 0.0) for each in totals] for way in (-1, 1)]
+            found |= {name: np.array(end, np.float64) for name, end in zip(("low", "high"), ends, strict=True)}
         return found
 
 
-def half_width(made: Any, t: int, confidence: Fraction) -> Fraction:
-    return Fraction(math.ceil(made.interval(t, confidence) * DIGITS), DIGITS)
+@dataclass(frozen=True)
+class Noise:
+    """That of totals after step t, as they are written."""
+
+    INTEGERS: ClassVar[bool] = False
+    made: Any
+    t: int
+
+    @property
+    def stddev(self) -> float:
+        return float(self.made.stddev(self.t))
+
+    @property
+    def places(self) -> int:
+        """Digits behind the point, negative of tens: those of a thousandth of the deviation."""
+        return -int(f"{self.stddev / FINE:e}".partition("e")[2])
+
+    def interval(self, confidence: Fraction, cells: int = 1) -> Fraction:
+        """Rounded up in the places; one of several at once misses with its part of the chance."""
+        last = Fraction(10) ** -self.places
+        needs = Fraction(self.made.interval(self.t, 1 - (1 - confidence) / cells)) + last / 2
+        return math.ceil(needs / last) * last
+
+
+def made_of(terms: Mapping[str, Any]) -> Any:
+    """The totals of a manifest. Raises: ParameterError."""
+    return dpfast.RunningTotals.of_terms({n: each for n, each in terms.items() if not n.startswith(("--", "max_"))})
+
+
+def implied(made: Any) -> str:
+    """The (epsilon, delta) that a rho implies, in words after it; nothing after an epsilon."""
+    holds = meaning.example(made.guarantee, None) if made.guarantee.epsilon is None else None
+    return f" (so epsilon {plain(holds[0])} at delta {plain(holds[1])})" if holds else ""
+
+
+def further(ceiling: int) -> str:
+    return f"you may go on to step {ceiling:,} at no further charge, with somewhat more noise"
 
 
 def often(times: int, apart: int) -> str:

@@ -106,7 +106,7 @@ class Said(NamedTuple):
         entries = record["releases"]
         if not isinstance(entries, list) or not 1 <= len(entries) <= COLUMNS:
             raise _Odd("it names no columns with noise")
-        columns = [_column(entry) for entry in entries]
+        columns = [_column(entry, _totals(record, entry) or _noise(entry)) for entry in entries]
         about = {(_text(each.entry["adjacency"]), _text(each.entry["unit"])) for each in columns}
         if len(about) > 1:
             raise _Odd("its columns protect different units")
@@ -288,9 +288,8 @@ def _spent(entry: Mapping[str, Any], name: str) -> Fraction | None:
     return None if value is None else _number(value)
 
 
-def _column(entry: Mapping[str, Any]) -> Column:
+def _column(entry: Mapping[str, Any], noise: Any) -> Column:
     step = _number(entry["step"]) if entry.get("step") is not None else Fraction(1)
-    noise = _noise(entry)
     for name in ("epsilon", "delta", "rho", "sigma_squared", "sensitivity", "step"):
         if entry.get(name) is not None and _number(entry[name]) < 0:
             raise _Odd(f"{name} is negative")
@@ -307,6 +306,21 @@ def _column(entry: Mapping[str, Any]) -> Column:
         costs = {name: _number(entry[name]) for name in COSTS if entry.get(name) is not None}
         if levels := [level for level in entry.get("levels", []) if level is not None]:
             _must_add_up(levels, costs)
+    return found
+
+
+def _totals(record: Mapping[str, Any], entry: Mapping[str, Any]) -> Any:
+    """The noise of running totals, which the manifest's terms give; None of what is none.
+
+    Raises: DpfastError, _Odd.
+    """
+    if entry["mechanism"] != dpfast.RunningTotals.NAME or not isinstance(record.get("manifest"), Mapping):
+        return None
+    from dpfast.app.cli.running import Noise, made_of  # late, for totals alone
+
+    found = Noise(made_of(record["manifest"]["terms"]), entry["after_step"])
+    if not math.isclose(found.stddev, entry["stddev"], rel_tol=ALIKE):
+        raise _Odd("its standard deviation is not that of its noise")
     return found
 
 

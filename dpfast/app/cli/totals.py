@@ -28,8 +28,8 @@ from dpfast.app.cli.options import (
     print_json,
     together,
 )
-from dpfast.app.cli.request import FORCE, QUIET, RESUME, Payer, Request, paying_options
-from dpfast.app.cli.running import half_width, often
+from dpfast.app.cli.request import QUIET, RESUME, Payer, Request, paying_options
+from dpfast.app.cli.running import Noise, further, implied, made_of, often
 from dpfast.errors import LedgerError, ParameterError
 from dpfast.privacy.formatting import approximate, plus_minus
 
@@ -37,10 +37,10 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 BESIDE_A_STATE = ".before", ".ahead", ".new"
 EXAMPLES = """\b
 Examples:
-  dpfast totals new --by city --domain cities.txt --unit person --max-partitions 1 --steps 365 --rho 0.5 \\
+  dpfast totals new --by city --domain cities.txt --unit person --max-partitions 1 --steps 365 --rho 0.02 \\
       --ledger budget.db --key-file visits.key --label "sign-ups 2026" --state sign-ups.state
   dpfast totals step 1 monday.csv totals.csv --by city --domain cities.txt --unit person --max-partitions 1 \\
-      --steps 365 --rho 0.5 --ledger budget.db --key-file visits.key --label "sign-ups 2026" \\
+      --steps 365 --rho 0.02 --ledger budget.db --key-file visits.key --label "sign-ups 2026" \\
       --state sign-ups.state --intervals --resume
   dpfast totals show budget.db
 """
@@ -107,14 +107,15 @@ def new(**options: Any) -> None:
     """Make totals, and charge --ledger for all their steps at once.
 
     Every step is then free: dpfast totals step takes the same options, and the ledger refuses
-    others. --steps is how many are expected, and decides the noise; 64 times as many are private.
-    One unit counts in at most --per-unit-steps of them, first come, first served. What it has in
-    other steps is left out, and nothing says how much that was.
+    others. --steps is how many are expected, and decides the noise. You may go on to 64 times as
+    many at no further charge, with somewhat more noise. One unit counts in at most --per-unit-steps
+    of them, first come, first served. What it has in other steps is left out, and nothing says how
+    much that was.
     """
     request = Request.of(options)
     asked = Asked.of(options, request)
     if options["explain"]:
-        click.echo(asked.explained())
+        click.echo(asked.explained(request))
         return
     payer = _paying(request, asked)
     there = _is_charged(payer)
@@ -140,7 +141,9 @@ def _paying(request: Request, asked: Asked) -> Any:
             raise click.UsageError(f"Missing option '--{option}': totals need {dashed(*files, 'label', by=', ')}")
     read = {"--ledger": request.ledger_file, "--key-file": request.key_file, **asked.listed.files}
     refuse_written(_state_files(asked), read)
-    return Payer(request, asked.sealed_terms(request.style), gives="goes on")
+    payer = Payer(request, asked.sealed_terms(request.style), gives="goes on")
+    asked.must_be_of(cast("dpfast.Ledger", payer.ledger))
+    return payer
 
 
 def _state_files(asked: Asked) -> dict[str, Path]:
@@ -176,7 +179,7 @@ def _running(asked: Asked, payer: Any, *, resume: bool) -> Any:
 )
 @interval_options
 @RESUME
-@FORCE
+@click.option("--force", is_flag=True, help="Replace OUT, if it exists.")
 @QUIET
 @METADATA
 def step(**options: Any) -> None:
@@ -184,7 +187,8 @@ def step(**options: Any) -> None:
 
     Steps are taken one after the other, from 1 on. ROWS are those of the step alone, read as dpfast
     histogram reads them. OUT has a row for each combination of keys, with the columns of --by and
-    total. A row that comes late, or corrects an earlier one, goes into today's step.
+    total, rounded to a power of ten of at most a thousandth of its standard deviation; intervals
+    allow for that. A row that comes late, or corrects an earlier one, goes into today's step.
 
     With --resume a step that was begun goes on: with the rows that were written ahead, whatever
     ROWS has become. So it gives the same OUT. Nothing is charged: the totals are paid for.
@@ -213,12 +217,13 @@ def _run(request: Request, asked: Asked, payer: Any) -> None:
         release = opened(request, asked, payer)
         rows = {} if ahead else dict(zip(("keys", "unit_ids"), counted(release), strict=True))
         out = table.written(request.target, _about(release, running), **request.sink)
+        paid = "" if request.quiet else f"paid by charge {payer.balance([]).number:,}; this step costs nothing"
         with request.writing(payer, cast("Any", None), out) as (write, page):
             noisy = running.step(asked.given["t"], **rows, resume=ahead)
             keys = asked.cells.columns(release.typed) if asked.cells else []
             write(table_of(dict(zip(asked.names, keys, strict=True)), asked.measure.columns(noisy.values)))
         if not request.quiet:
-            said = [*asked.lines(), *(["ROWS were not read: the step is of those that were written ahead"] * ahead)]
+            said = [*asked.lines(paid), *(["ROWS were not read: the step is of those that were written ahead"] * ahead)]
             request.tell(payer, page, [*said, f"{request.target}: all totals after step {noisy.t:,}"])
 
 
@@ -241,7 +246,8 @@ def show(file: Path, as_json: bool) -> None:
     ledger = dpfast.Ledger(file)
     found = [_facts(ledger, entry) for entry in ledger.history() if _manifest(entry).get("kind") == "steps"]
     if as_json:
-        print_json({"dataset": ledger.dataset, "totals": found})
+        told = [{name: each for name, each in facts.items() if name != "implied"} for facts in found]
+        print_json({"dataset": ledger.dataset, "totals": told})
     elif not found:
         click.echo(terminal.printable(f"{ledger.dataset}: no running totals"))
     else:
@@ -257,18 +263,18 @@ def _facts(ledger: dpfast.Ledger, entry: Any) -> dict[str, Any]:
     """What is public of totals. Raises: LedgerError, ParameterError (a damaged ledger)."""
     manifest = _manifest(entry)
     terms = manifest["terms"]
-    own = {name: each for name, each in terms.items() if not name.startswith(("--", "max_"))}
-    made, taken = dpfast.RunningTotals.of_terms(own), ledger._taken(entry.label) or 0  # noqa: SLF001  its own door
-    now = max(taken, 1)
+    made, taken = made_of(terms), ledger._taken(entry.label) or 0  # noqa: SLF001  its own door
+    noise = Noise(made, max(taken, 1))
     return {
         "label": entry.label,
         "steps": made.steps,
         "ceiling": made.ceiling,
         "taken": taken,
         "cells": math.prod(manifest["size"]),
-        "stddev": made.stddev(now),
-        "half_width_95": str(half_width(made, now, USUAL)),
+        "stddev": noise.stddev,
+        "half_width_95": str(noise.interval(USUAL)),
         "cost": exactly(figures(made.guarantee)),
+        "implied": implied(made),
         "unit": made.unit,
         "adjacency": made.adjacency,
         "per_unit_steps": made.per_unit_steps,
@@ -285,8 +291,8 @@ def _text(facts: Mapping[str, Any]) -> str:
     who = f"one {facts['unit']} counts in {often(facts['per_unit_steps'], facts['apart'])}"
     wide = f"{approximate(facts['stddev'])}, 95 % within {plus_minus(Fraction(facts['half_width_95']))}"
     rows = [
-        ("steps", f"{taken:,} taken of {facts['steps']:,} expected; the promise holds for {facts['ceiling']:,}"),
-        ("cost", f"{amounts(cost, up=True)} per {facts['unit']}, {facts['adjacency']}; charge {facts['charge']}, {facts['time']}"),
+        ("steps", f"{taken:,} taken of {facts['steps']:,} expected; {further(facts['ceiling'])}"),
+        ("cost", f"{amounts(cost, up=True)}{facts['implied']} per {facts['unit']}, {facts['adjacency']}; charge {facts['charge']}, {facts['time']}"),
         ("over time", who if facts["bounded"] else f"{who}, as whoever counted says"),
         ("totals", f"{facts['cells']:,}; standard deviation after step {max(taken, 1):,} {wide}"),
     ]  # fmt: skip
