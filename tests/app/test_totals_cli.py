@@ -535,3 +535,23 @@ def test_the_page_shows_lines_that_run(tmp_path, monkeypatch, capsys) -> None:
         assert main(words.splitlines()) == 0
     assert capsys.readouterr().out.startswith(f"{LABEL}\n  steps      1 taken of 365 expected")
     assert (tmp_path / "totals-1.csv").read_text().startswith("city,total,low,high\nLima,")
+
+
+def test_files_of_a_state_are_neither_rows_nor_out_whatever_names_them(tmp_path, capsys) -> None:
+    """A link to the state, too: what lies beside it lies beside its file."""
+    totals = Totals(tmp_path)
+    assert totals.new() == 0
+    assert totals.step(1) == 0
+    link = totals.folder / "link"
+    link.symlink_to(totals.state)
+    kept = {path: path.read_bytes() for path in totals.folder.glob("sign-ups.state*")}
+    beside = Path(f"{totals.state}.new")
+    written(beside, DAYS[1])
+    given = totals.command(2, "--resume")
+    given[given.index(str(totals.out(2)))] = f"{totals.state}.before"
+    given[given.index("--state") + 1] = str(link)
+    for words in ([*given, "--force"], totals.command(2, rows=beside)):
+        assert main(words) == 2
+        assert "--state" in capsys.readouterr().err
+    assert beside.exists()
+    assert {path: path.read_bytes() for path in kept} == kept

@@ -166,13 +166,22 @@ def test_counts_that_know_their_sensitivity(place) -> None:
     running = place.running()
     with pytest.raises(ParameterError, match="at least that of the counts"):
         running.step(1, counts)
-    days = dpfast.bounded_histogram([1, 2], [1, 1], **{**rows, "domain": range(9), "max_partitions": 1}).counts
-    for part in (days[:3], days[:3].copy()):
-        with pytest.raises(ParameterError, match="counts must be all of the 9 that were counted together, got 3"):
-            running.step(1, part)
     assert [*place.folder.glob("state*")] == [place.state]  # step 0, which has no counts
     one = dpfast.bounded_histogram(["Lima", "Oslo"], [1, 1], **{**rows, "max_partitions": 1}).counts
     assert running.step(1, one).t == 1
+
+
+def test_a_part_of_what_was_counted_together_is_not_a_step_s(place) -> None:
+    """Caps of two days together, and totals that hide one."""
+    days = dpfast.bounded_histogram([1, 7], [1, 1], domain=range(9), max_partitions=2, max_per_partition=1).counts
+    about = {"sensitivity": dpfast.Sensitivity(2, 1), "rho": 1}
+    totals = dpfast.RunningTotals(12, **about)
+    running = place.running(totals)
+    for part in (days[:3], days[:3].copy()):
+        with pytest.raises(ParameterError, match="per_unit_steps=2 or more and apart=1, because one unit may change 2"):
+            running.step(1, part)
+    hidden = place.running(dpfast.RunningTotals(12, **about, per_unit_steps=2), label="other", state=None)
+    assert [hidden.step(t, days[3 * t - 3 : 3 * t]).t for t in (1, 2, 3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
@@ -341,7 +350,7 @@ def test_a_ledger_s_steps_are_known_to_the_process(place) -> None:
 
 
 def test_a_ledger_s_step_is_not_another_than_the_process_has_taken(place) -> None:
-    """Without a ledger first: other counts, or other totals, are refused before they are reserved."""
+    """Without a ledger first: other counts or totals are refused, and nothing is reserved."""
     key = place.key.derive("sign-ups")
     first = dpfast.running_totals(ONCE, DAYS[:2], key=key, names=NAMES)
     with pytest.raises(KeyReuseError, match="in this process"):

@@ -485,13 +485,13 @@ def test_counts_that_know_more_are_refused() -> None:
 
 
 def test_caps_over_time_are_not_those_of_a_step() -> None:
-    """Of days that one unit may change, all that its rows may lie in must be hidden."""
+    """The noise must hide each day in which rows of one unit may lie."""
     rows = {"max_partitions": 2, "max_per_partition": 1, "domain": range(5)}
     days = dpfast.bounded_histogram([0, 3, 4], ["u", "u", "v"], **rows).counts.reshape(5, 1)
     two = dpfast.Sensitivity(2, 1)
     for wrong in ({}, {"per_unit_steps": 2, "apart": 2}):
         with pytest.raises(
-            ParameterError, match="per_unit_steps=2 or more and apart=1, because one unit may change 2 of"
+            ParameterError, match="per_unit_steps=2 or more and apart=1, because one unit may change 2 "
         ):
             dpfast.running_totals(made(12, sensitivity=two, **wrong), days)
     assert dpfast.running_totals(made(12, sensitivity=two, per_unit_steps=2), days).values.shape == (5, 1)

@@ -116,7 +116,7 @@ def test_whatever_line_ends_a_step_nothing_stays_held(ledger, tmp_path) -> None:
     assert len(ledger.history()) == 1
 
 
-def test_exceptions_that_are_each_other_s_context_end(ledger) -> None:
+def test_exceptions_that_are_each_other_s_context_end() -> None:
     """As a caller may have made them, whose code the ledger runs under its lock."""
     one, other = ValueError("one"), ValueError("other")
 
@@ -125,8 +125,7 @@ def test_exceptions_that_are_each_other_s_context_end(ledger) -> None:
         raise one
 
     with pytest.raises(ValueError, match="one"):
-        ledger._store.locked(fails)
-    assert not held(ledger.path)
+        lock.leaving_nothing_held(fails)()
 
 
 def test_frames_of_whoever_calls_keep_what_they_have(ledger) -> None:

@@ -194,8 +194,8 @@ def _tree(values: Any, stated: Sensitivity) -> Any:
 
 
 @cache
-def _totals(stated: Sensitivity) -> Any:
-    return dpfast.RunningTotals(3, sensitivity=stated, rho=1)
+def _totals(stated: Sensitivity, **options: Any) -> Any:
+    return dpfast.RunningTotals(9, sensitivity=stated, rho=1, **options)
 
 
 NEVER = "it promises nothing for counts"
@@ -215,7 +215,7 @@ DOORS: dict[str, Callable[[Any, Sensitivity, Path], Any]] = {
     "counts/records/partitions.py thresholded": lambda values, stated, _: _listed(values, stated),
     "counts/trees/release.py tree": lambda values, stated, _: dpfast.tree(values, epsilon=1, sensitivity=stated),
     "… by Gaussian noise, a tree under a key": lambda values, stated, _: _tree(values, stated),
-    "counts/running/steps.py frozen": lambda values, stated, _: Cells(range(len(values))).frozen(_totals(stated), values),
+    "counts/running/steps.py frozen": lambda values, stated, _: Cells(range(len(values))).frozen(_totals(stated, per_unit_steps=9), values),  # parts are of more steps
     "noise/release/seal.py release": lambda values, stated, _: _sealed(values, DiscreteLaplace(1, stated)),
     "noise/release/key.py digester": lambda values, stated, _: dpfast.Key.generate().derive("a").digester(DiscreteLaplace(1, stated))(0, values),
 }  # fmt: skip

@@ -148,7 +148,7 @@ def _paying(request: Request, asked: Asked) -> Any:
 
 def _state_files(asked: Asked) -> dict[str, Path]:
     """Those of the state, by what names them."""
-    state = asked.given["state"]
+    state = asked.given["state"].resolve()  # what lies beside a link lies beside its file
     return {"--state": state} | {f"a file of --state ({end})": Path(f"{state}{end}") for end in BESIDE_A_STATE}
 
 
@@ -204,6 +204,7 @@ def _run(request: Request, asked: Asked, payer: Any) -> None:
     from dpfast.app.tables import cells as table
     from dpfast.app.tables.gathered import table_of
 
+    refuse_written(_state_files(asked), {"ROWS": request.source})
     request.check_files("ROWS", {**asked.listed.files, **_state_files(asked)})
     with request.interruptible(payer):
         table.checked(request.target, **request.sink)

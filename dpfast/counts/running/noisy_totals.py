@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpfast.counts.running.steps import without_ledger
+from dpfast.counts.running.steps import refuse_over_time, without_ledger
 from dpfast.counts.running.totals import RunningTotals
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.noise.release.arrays import integer_array
-from dpfast.noise.release.counts import origin_of, refuse_less
+from dpfast.noise.release.counts import refuse_less
 from dpfast.privacy.parameters import Real, flag, unseeded, whole
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def running_totals(
     if len(array) > totals.ceiling:
         raise ParameterError(f"counts must be of at most {totals.ceiling:,} steps, the ceiling, got {len(array):,}")
     refuse_less(counts, totals)
-    _refuse_steps(counts, totals, len(array))
+    if len(array) > 1:
+        refuse_over_time(counts, totals, len(array))
     totals._check_cells("counts", array.shape[1])  # noqa: SLF001  its own door
     if key is not None and names is None:
         raise ParameterError(
@@ -169,21 +170,3 @@ def running_totals(
         encoded, encoder = totals.encode(encoder, np.asarray(step))
         row[:], decoder = totals.decode(decoder, mechanism.release(encoded, out=encoded))
     return NoisyTotals(totals, values)
-
-
-def _refuse_steps(counts: Any, totals: RunningTotals, steps: int) -> None:
-    """Refuse counts of rows that one unit may change in more steps, or nearer ones, than the totals hide.
-
-    Raises: ParameterError. It depends on public numbers alone.
-    """
-    origin = origin_of(counts)
-    if origin is None or steps == 1:
-        return
-    about = origin.sensitivity
-    cells = about.contributes.l0 if about.contributes else about.l0
-    times = steps if cells is None else min(cells, steps)
-    if times > totals.per_unit_steps or (times > 1 and totals.apart > 1):
-        raise ParameterError(
-            f"totals must be made with per_unit_steps={times} or more and apart=1, because one unit may change {times} of these "
-            f"steps, got per_unit_steps={totals.per_unit_steps} and apart={totals.apart}"
-        )

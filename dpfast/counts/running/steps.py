@@ -302,11 +302,7 @@ class Cells:
         del kept
         refuse_less(counts, totals)
         if (origin := origin_of(counts)) and origin.cells not in (None, np.size(counts)):
-            raise ParameterError(
-                f"counts must be all of the {origin.cells:,} that were counted together, got {np.size(counts):,} of them: what "
-                "one unit changes in several steps is not bounded by their caps, so count the rows of a step by themselves, "
-                "or give rows to totals that are bounded"
-            )
+            refuse_over_time(counts, totals, origin.cells)  # its other cells may be of other steps
         return Frozen(totals.clamped(counts, self.number)[self._order])
 
     def resumed(self, frozen: Frozen, kept: Kept) -> Frozen:
@@ -323,6 +319,25 @@ class Cells:
         found = np.empty_like(values)
         found[self._order] = values
         return found
+
+
+def refuse_over_time(counts: Any, totals: Any, steps: int) -> None:
+    """Refuse bounded counts if one unit may change them in more steps than the totals hide.
+
+    steps: in how many they may lie. Caps are of all that was counted together.
+    Raises: ParameterError. It depends on public numbers alone.
+    """
+    if (origin := origin_of(counts)) is None:
+        return
+    change = origin.sensitivity
+    most = change.contributes.l0 if change.contributes else change.l0
+    times = min(steps, most or steps)
+    if times > totals.per_unit_steps or (times > 1 and totals.apart > 1):
+        raise ParameterError(
+            f"totals must be made with per_unit_steps={times} or more and apart=1, because one unit may change {times} steps of "
+            f"what was counted together, got per_unit_steps={totals.per_unit_steps} and apart={totals.apart}; a histogram for "
+            "each step has caps of its own"
+        )
 
 
 def opened(

@@ -82,9 +82,9 @@ class Stepping:
         return seals.Seal(self.key, {"": mechanism}, self.manifest, {})
 
     def compare_here(self, t: int, tag: bytes, *, note: bool) -> None:
-        """Refuse another input than this process took step t with, whoever paid. Fixed keys are exempt.
+        """Refuse another input than this process took step t with, whoever paid.
 
-        note: this is the one, if there was none. Raises: OtherInputError.
+        note: this is the one, if there was none. Fixed keys are exempt. Raises: OtherInputError.
         """
         step, label = f"{self.key.id} {t}", self.key.label
         known = seals.noted(step, self.manifest, tag) if note and self.key.secure else seals.known_here(step)
