@@ -19,6 +19,8 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from dpfast import NoiseSource, noise_source
 from dpfast.adapters import library
 from dpfast.errors import DTypeError, ParameterError
@@ -77,7 +79,8 @@ class _Released:
         try:
             for p in self.params:
                 optimizer._check_processed_flag(p.summed_grad)  # noqa: SLF001  # as the method that this replaces
-                p.grad = torch.from_numpy(noise.release(_array(p.summed_grad))).view_as(p)
+                made = np.asarray(noise.release(_array(p.summed_grad)))  # one number of a 0-d array
+                p.grad = torch.from_numpy(made).view_as(p)
                 optimizer._mark_as_processed(p.summed_grad)  # noqa: SLF001
         except BaseException:
             for p in self.params:
