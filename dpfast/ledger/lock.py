@@ -63,12 +63,10 @@ def leaving_nothing_held(call: Callable[Given, Found]) -> Callable[Given, Found]
             return call(*given, **named)
         except BaseException as error:
             each: BaseException | None = error
-            seen = [handled]
-            while each is not None and all(
-                each is not one for one in seen
-            ):  # a caller's own may be each other's context
+            seen = {id(handled)}
+            while each is not None and id(each) not in seen:  # a caller's own may be each other's context
                 clear_frames(each.__traceback__)
-                seen.append(each)
+                seen.add(id(each))
                 each = each.__context__
             raise
 

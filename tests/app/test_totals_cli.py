@@ -24,6 +24,8 @@ from places import ROOT
 
 import dpfast
 from dpfast.app.cli import main, running
+from dpfast.app.cli.totals import BESIDE_A_STATE
+from dpfast.counts.running.state import OTHERS
 
 LABEL = "sign-ups 2026"
 CITIES = ["Oslo", "Lima", "Pune"]
@@ -539,6 +541,7 @@ def test_the_page_shows_lines_that_run(tmp_path, monkeypatch, capsys) -> None:
 
 def test_files_of_a_state_are_neither_rows_nor_out_whatever_names_them(tmp_path, capsys) -> None:
     """A link to the state, too: what lies beside it lies beside its file."""
+    assert BESIDE_A_STATE == OTHERS
     totals = Totals(tmp_path)
     assert totals.new() == 0
     assert totals.step(1) == 0

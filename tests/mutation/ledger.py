@@ -143,7 +143,7 @@ MUTANTS = [
            "test_ledger_restored.py -k read_whole"),
     Mutant("frames of a traceback keep the lock", "dpfast/ledger/lock.py", "                clear_frames(each.__traceback__)\n", "                pass\n",
            "test_ledger_interrupts.py"),
-    Mutant("frames of whoever calls are cleared", "dpfast/ledger/lock.py", "seen = [handled]", "seen: list[object] = []",
+    Mutant("frames of whoever calls are cleared", "dpfast/ledger/lock.py", "seen = {id(handled)}", "seen = set[int]()",
            "test_ledger_interrupts.py -k whoever_calls"),
     Mutant("a step may leave the lock held", "dpfast/ledger/store.py", "    @leaving_nothing_held\n    def locked(", "    def locked(",
            "test_ledger_interrupts.py -k ends_a_step"),

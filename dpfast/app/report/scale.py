@@ -12,7 +12,7 @@ from dpfast.app.report.facts import Cell
 
 TICKS = 5  # about so many
 HUGE = 4e307  # the end of a scale, whose length is a double, too
-FEW = 8  # one cell of so many may lie beyond the scale
+FEW = 8  # one cell of so many may lie beyond the scale, and one of half as many
 FAR = 4.0  # times the range of the others, from which a cell flattens them
 
 
@@ -52,7 +52,7 @@ def _flatten(cells: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell]) -
     middle = float(median(map(float, cells)))
     far = sorted(range(len(cells)), key=lambda at: -abs(float(cells[at]) - middle))
     found, wide = 0, _width(far, low, high)
-    for n in range(1, len(cells) // FEW + 1 if len(cells) >= FEW else (1 if len(cells) < FEW // 2 else 2)):
+    for n in range(1, max(len(cells) // FEW, int(len(cells) >= FEW // 2)) + 1):
         left = _width(far[n:], low, high)
         if left * FAR < wide:
             found, wide = n, left
