@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,8 +53,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture(autouse=True)
 def _nearest() -> Iterator[None]:
-    """No test leaves a rounding mode behind."""
+    """No test leaves a rounding mode behind, or an exception that would be the context of others."""
     yield
+    assert sys.exc_info()[1] is None
     assert 1 + 2.0**-53 == 1
     assert -1 - 2.0**-53 == -1
     assert 2.0**-1073 / 2 > 0

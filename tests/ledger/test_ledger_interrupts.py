@@ -52,15 +52,23 @@ def interrupted(call: Callable[[], Any], at: int) -> Interrupt | None:
         code = frame.f_code.co_filename
         return line if code.startswith(LEDGER) or code == contextlib.__file__ else None
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except Interrupt as found:
-        return found
-    finally:
-        sys.settrace(before)
-    return None
+    found: list[Interrupt] = []
+
+    def traced() -> None:
+        sys.settrace(trace)
+        try:
+            call()
+        except Interrupt as error:
+            found.append(error)
+        finally:
+            sys.settrace(None)
+
+    # A thread of its own: after an exception before the `return` of an `except`, where no signal
+    # is looked for, CPython 3.11 takes the handled one as being handled for as long as its thread.
+    thread = threading.Thread(target=traced)
+    thread.start()
+    thread.join()
+    return found[0] if found else None
 
 
 def held(path: Path) -> list[str]:
