@@ -53,7 +53,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture(autouse=True)
 def _nearest() -> Iterator[None]:
-    """No test leaves a rounding mode behind, or an exception that would be the context of others."""
+    """No test leaves a rounding mode, or an exception that would be the context of others."""
     yield
     assert sys.exc_info()[1] is None
     assert 1 + 2.0**-53 == 1

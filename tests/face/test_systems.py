@@ -54,7 +54,7 @@ Path(sys.argv[3]).write_text(json.dumps(found))
 def on_windows(folder: Path, codes: dict[str, str], first: str, letters: bool = False) -> dict[str, str]:
     """What became of each code under the shim: the repr of `result`, or an error."""
     (folder / "codes").write_text(json.dumps(codes))
-    python(EACH.format(first=first, letters=letters), TESTS, folder / "codes", folder / "found", home=TESTS.parent)
+    python(EACH.format(first=first, letters=letters), TESTS, folder / "codes", folder / "found")
     found: dict[str, str] = json.loads((folder / "found").read_text())
     return found
 
