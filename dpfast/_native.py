@@ -95,7 +95,7 @@ class StreamKey:
     Wiping is one call into C, which Ctrl-C cannot come before; the object's end wipes what is left.
     """
 
-    __slots__ = ("_bytes", "address", "wipe")
+    __slots__ = ("_bytes", "memory", "wipe")
 
     def __init__(self, secret: bytes | memoryview | None = None) -> None:
         """secret: to take at once, where it is no secret."""
@@ -108,17 +108,17 @@ class StreamKey:
         """A fresh key. Raises: EntropyError."""
         if _entropy(self._bytes, 32) != 0:
             _ask(self._bytes, 32, "key; nothing was released")
-        self.address = int(_cast(_ADDRESS, self._bytes))
+        self.memory = self._bytes
 
     def take(self, secret: bytes | memoryview | int) -> None:
         """secret: the bytes, or their address."""
         _move(self._bytes, _cast(_KEY, secret) if isinstance(secret, int) else secret, 32)
-        self.address = int(_cast(_ADDRESS, self._bytes))
+        self.memory = self._bytes
 
     def block(self, counter: int, nonce: int) -> bytes:
         """One 64-byte block of this key's stream."""
         out = ffi.new("uint8_t[64]")
-        lib.dpf_block(_cast(_KEY, self.address), counter, nonce, out)
+        lib.dpf_block(self.memory, counter, nonce, out)
         return bytes(ffi.buffer(out))
 
 
@@ -128,7 +128,7 @@ NON_TEMPORAL = 1 << 21  # from so many bytes on, past the caches
 
 def key_stream(key: StreamKey, out: object, *, isa: int | None = None) -> None:
     """Fill a writable C-contiguous buffer with plain key stream (csrc/stream.md, purpose 3)."""
-    chosen, secret = best_isa() if isa is None else isa, ffi.cast("uint8_t *", key.address)
+    chosen, secret = best_isa() if isa is None else isa, key.memory
     with ffi.from_buffer("uint8_t[]", out) as buffer:
         size = len(buffer)
         for begin in range(0, size, SLAB):
@@ -311,7 +311,7 @@ class Plan:
         offset: of a real law, where on the grid the noise of each draw begins.
         """
         how, chosen = ffi.new(_RELEASE), best_isa() if isa is None else isa
-        how.plan, how.key, how.isa = self._plan, ffi.cast("uint8_t *", key.address), chosen
+        how.plan, how.key, how.isa = self._plan, key.memory, chosen
         how.kind, how.limbs, how.constant_work = lib.DPF_NOISE, 2, constant_work
         draws, offsets = np.zeros((n, 2), np.int64), np.array(offset or [0.0] * n, np.float64)
         if lib.dpf_add(how, start, n, ffi.from_buffer(offsets), ffi.from_buffer(draws)) < 0:
@@ -367,12 +367,13 @@ class Release:
         _move(self._how, how, len(how))
         self._itemsize, self._key = dtype.itemsize, key  # which the record points at
         if key is not None:
-            self._how.key = _cast(_KEY, key.address)
+            self._how.key = key.memory
 
     def add(self, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int) -> None:
         """Values at .. at + n - 1 of plain arrays. Raises: as `refuse`; the results are zeros."""
         offset = at * self._itemsize
-        done = lib.dpf_add(self._how, start, n, _bytes(values) + offset, _bytes(out) + offset)
+        read = _bytes(values) + offset
+        done = lib.dpf_add(self._how, start, n, read, read if out is values else _bytes(out) + offset)
         if done < 0:
             refuse(done)
 

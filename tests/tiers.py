@@ -187,6 +187,7 @@ def warns_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 canonical = partitions.canonical  # a private key's bytes
 KEYED = "_keyed"  # by which keys hash, for a purpose
+DRAWN = "_drawn"  # by which seals and sealed keys make stream keys
 
 
 def secret_of(key: Any) -> bytes:
@@ -230,6 +231,13 @@ def totals_in_full() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpfast.app.cli.running.FINE", 10**9)
         yield
+
+
+# What is done, one after the other, with one plain block of counts under a key.
+STEPS_OF_A_BLOCK: list[tuple[Any, str]] = [
+    (seal, "block_digest"), (seal.Seal, "__init__"), (seal, "noted"), (seal.Seal, "_open"), (seal.Seal, DRAWN),
+    (StreamKey, "take"), (_native.Release, "add"), (seal, "noise"),
+]  # fmt: skip
 
 
 def forget_labels() -> None:
@@ -375,8 +383,8 @@ def release_of_reals(mechanism: Any, key: StreamKey, *, constant_work: int) -> A
 
 def exact_digits(key: StreamKey, width: int, i: int, level: int, purpose: int, candidate: int) -> exact.Digits:
     """What C's exact tier reads of word i."""
-    found, ffi = _native.ffi.new("dpf_digits *"), _native.ffi
-    _native.lib.dpf_exact_digits(ffi.cast("uint8_t *", key.address), purpose, candidate, width, i, level, found)
+    found = _native.ffi.new("dpf_digits *")
+    _native.lib.dpf_exact_digits(key.memory, purpose, candidate, width, i, level, found)
     return exact.Digits(sum(limb << 64 * at for at, limb in enumerate(found.prefix)), found.bits)
 
 
@@ -430,7 +438,7 @@ def narrow_margins(mechanism: Any, room: float) -> None:
 def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], Any], Sequence[int]]:
     """The C that takes a fresh key, a constant-work draw added to a count of 0, and its place."""
     key, ffi, lib = StreamKey(entropy(32)), _native.ffi, _native.lib
-    at = ffi.gc(ffi.cast("uint8_t *", key.address), lambda _: key.wipe())
+    at = ffi.gc(ffi.cast("uint8_t *", key.memory), lambda _: key.wipe())
     how, count, out = ffi.new("dpf_release *"), ffi.new("int64_t[]", 1), ffi.new("int64_t[]", 1)
     how.plan, how.key, how.isa, how.constant_work = plan._plan, at, isa, 1
     how.kind, how.limbs, how.lower, how.upper = lib.DPF_INT64, 1, (2**63, 2**64 - 1), (2**63 - 1, 0)
@@ -447,7 +455,7 @@ def bytes_of(key: StreamKey) -> bytes:
 def keys_in(keys: np.ndarray, key: StreamKey) -> Callable[[int], None]:
     """What copies the i-th of these keys of 32 bytes into a stream key, with the least work."""
     ffi = _native.ffi
-    secrets, memory = ffi.cast("uint8_t *", ffi.from_buffer(keys)), ffi.cast("uint8_t *", key.address)
+    secrets, memory = ffi.cast("uint8_t *", ffi.from_buffer(keys)), key.memory
     return lambda i: ffi.memmove(memory, secrets + 32 * i, 32)
 
 

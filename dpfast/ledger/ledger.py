@@ -373,7 +373,7 @@ class Ledger:
 
         def known(found: Reserved) -> None:
             where, dearer = _continued(about.label, seal.key_id, resume, found), self._dearer(found, charge)
-            compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)
+            compare(seal, self._kept(found), (seal.tag, found.tag), where=where, unlike=dearer)
 
         self._recall(seal._key)  # noqa: SLF001  whose file has the head
         try:

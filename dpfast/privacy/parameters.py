@@ -185,7 +185,7 @@ def step_of_losses(value: Real) -> float:
 
 def whole(name: str, value: object, least: int | None = None) -> int:
     """An integer parameter: at least `least`, and at most 4,096 bits long."""
-    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral)):
         raise DTypeError(f"{name} must be an int, not {type(value).__name__}")
     found = int(value)
     if found.bit_length() > MAX_BITS:  # the value may be private, so it is not shown

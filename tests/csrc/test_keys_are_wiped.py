@@ -171,6 +171,6 @@ def test_a_key_goes_with_its_owner() -> None:
 def test_no_key_is_no_stream() -> None:
     """Before it has a key, nothing can be drawn from a StreamKey: not from 32 zeros either."""
     stream = _native.StreamKey()
-    for use in (lambda: stream.address, lambda: stream.block(0, 0), lambda: _native.key_stream(stream, bytearray(8))):
+    for use in (lambda: stream.memory, lambda: stream.block(0, 0), lambda: _native.key_stream(stream, bytearray(8))):
         with pytest.raises(AttributeError):
             use()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mutation.mutant import Mutant
 
 MUTANTS = [
-    Mutant("a ledger takes another input", "dpfast/ledger/ledger.py", "compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)", "pass",
+    Mutant("a ledger takes another input", "dpfast/ledger/ledger.py", "compare(seal, self._kept(found), (seal.tag, found.tag), where=where, unlike=dearer)", "pass",
            "test_seal_guards.py test_seal_tries.py -k 'every_refusal or two_drivers'"),
     Mutant("a plan forgets what was spent", "dpfast/ledger/plan.py", "part = (most - spent) / self.n", "part = most / self.n",
            "test_ledger_plans.py -k to_the_last"),

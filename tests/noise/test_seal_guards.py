@@ -134,7 +134,7 @@ def test_a_block_rewritten_between_seal_and_draw(at: int, threads: int, monkeypa
     n = 9 * SEALED_ROWS
     key, values, out = fresh(), np.zeros(n, np.int64), np.full(n, 77)
     first = MECH.release(values, key=key)
-    real = sealing.Seal._reserved
+    real = sealing.Seal._open
 
     def rewriting(seal: Any) -> Any:
         values[at] = 1
@@ -144,7 +144,7 @@ def test_a_block_rewritten_between_seal_and_draw(at: int, threads: int, monkeypa
         values[at] = 0
         return MECH.release(values, key=key, out=out, threads=threads, resume=True)
 
-    monkeypatch.setattr(sealing.Seal, "_reserved", rewriting)
+    monkeypatch.setattr(sealing.Seal, "_open", rewriting)
     with pytest.raises(OtherInputError, match="^'visits': values must be those that were sealed, and a block is not"):
         release()
     assert not out.any()
@@ -153,9 +153,9 @@ def test_a_block_rewritten_between_seal_and_draw(at: int, threads: int, monkeypa
     block = at // SEALED_ROWS
     assert moved.size > 0.99 * SEALED_ROWS
     assert {*(moved // SEALED_ROWS)} == {block}
-    stream_key = sealing.Sealed.stream_key
+    stream_key = sealing.Streams.stream_key
     monkeypatch.setattr(
-        sealing.Sealed, "stream_key", lambda sealed, c, j, _: stream_key(sealed, c, j, sealed._digest(c, j))
+        sealing.Streams, "stream_key", lambda sealed, c, j, _: stream_key(sealed, c, j, sealed._digest(c, j))
     )
     difference = release() - first
     assert np.flatnonzero(difference).tolist() == [at]
@@ -168,13 +168,13 @@ def test_a_result_of_its_own_is_noised_from_the_copy_that_was_sealed(
 ) -> None:
     key, values = fresh(), np.zeros(n, np.int64)
     first = MECH.release(values, key=key)
-    real = sealing.Seal._reserved
+    real = sealing.Seal._open
 
     def rewriting(seal: Any) -> Any:
         values[:] = 10**9
         return real(seal)
 
-    monkeypatch.setattr(sealing.Seal, "_reserved", rewriting)
+    monkeypatch.setattr(sealing.Seal, "_open", rewriting)
     assert (MECH.release(values, key=key, threads=threads, resume=True) == first).all()
     assert (values == 10**9).all()
 
@@ -351,45 +351,49 @@ def test_a_refusal_tells_its_kind_alone(tmp_path: Path) -> None:
 def test_the_copies_are_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a block is drawn, only digested, or refused: no copy of a count stays behind."""
     made: list[np.ndarray] = []
-    room = blocks.Blocks.room
+    copy, straight = blocks.Blocks.copy, sealing.Whole.straight
 
-    def new(self: Any, size: int) -> np.ndarray:
-        blocks._spare.clear()  # a room that is used again would be wiped by its last use
-        made.append(room(self, size))
-        return made[-1]
+    def copied(self: Any, i: int, room: np.ndarray) -> np.ndarray:
+        made.append(room)
+        return copy(self, i, room)
 
-    results: list[np.ndarray] = []
-    draw, forget = blocks.Blocks.draw, blocks.Blocks.forget
-    drawn: list[Any] = []
+    def copied_straight(self: Any, job: Any, how: bytes) -> None:
+        made.append(job.out)
+        straight(self, job, how)
 
-    def kept(self: Any) -> None:
-        forget(self)
-        if self.size > self.block and self not in drawn:
-            results.append(self.out)  # the copies of all blocks lie in a result that nobody gets
+    monkeypatch.setattr(blocks, "SPARE", 0)  # a room that is used again would be wiped by its last use
+    monkeypatch.setattr(blocks.Blocks, "copy", copied)
+    monkeypatch.setattr(sealing.Whole, "straight", copied_straight)
 
-    monkeypatch.setattr(blocks.Blocks, "room", new)
-    monkeypatch.setattr(blocks.Blocks, "draw", lambda self, *how: (draw(self, *how), drawn.append(self)))
-    monkeypatch.setattr(blocks.Blocks, "forget", kept)
+    def wiped(*results: np.ndarray) -> int:
+        """How many places of copies were no result's that somebody has got; they hold zeros."""
+        left = [room for room in made if not any(np.shares_memory(room, result) for result in results)]
+        assert not any(room.view("i8").any() for room in left)
+        made.clear()
+        return len(left)
+
     values, key = np.full(3 * SEALED_ROWS, 91), fresh()
-    few, other = values[:50], fresh()
-    MECH.release(values, key=key)
-    MECH.release(few, key=other)
-    for changed, under in ((values + 1, key), (few + 1, other)):
+    for counts in (values, values[:50], values[:50].astype("i4")):
+        key, out = fresh(), np.zeros(counts.shape, np.int64)
+        assert wiped(MECH.release(counts, key=key)) == 0, "copies lie in the result"
+        MECH.release(counts, key=key, out=out, resume=True)
+        assert wiped(out)
+        for given_, again in itertools.product(({}, {"out": out}), (True, False)):
+            with pytest.raises(OtherInputError if again else KeyReuseError):
+                MECH.release(counts + 1, key=key, resume=again, **given_)
+            in_place = bool(given_) and counts is values  # many blocks are digested where they lie
+            assert bool(wiped()) is not in_place
+    few = values[:50]
+    sealed = sealed_of(key, few)
+    for given_ in ({}, {"out": np.zeros_like(few)}):
+        sealed.release(0, few, **given_)
+        made.clear()
         with pytest.raises(OtherInputError):
-            MECH.release(changed, key=under, resume=True)
-        with pytest.raises(KeyReuseError):
-            MECH.release(changed, key=under)
-    assert len(results) == 2
-    assert not any(each.any() for each in results)
-    sealed = sealed_of(other, few)
-    sealed.release(0, few)
-    with pytest.raises(OtherInputError):
-        sealed.release(0, few + 1)
+            sealed.release(0, few + 1, **given_)
+        assert wiped() == 1
     with pytest.raises(UnusableValuesError):
         key.digester(LAWS["laplace"])(0, [91.25, np.nan])
-    assert sum(each.size > 0 for each in made) >= 10
-    assert not any(each.view("i8").any() for each in made)
-    made.clear()
+    assert wiped() == 1
     key.digester(MECH)(0, few)
     assert not made, "what is not noised, and lies as it would be, is digested there"
 

@@ -82,8 +82,8 @@ class Stopped(Exception):  # noqa: N818  it is what happened
 
 STEPS: list[tuple[Any, str]] = [
     (blocks.Blocks, "copy"), (blocks.Blocks, "digests"), (blocks.Blocks, "_look"), (sealing.Seal, "__init__"), (sealing, "note_here"), (paying, "note_here"),
-    (store.Store, "look"), (store.Store, "reserve"), (sealing, "_opened"), (blocks.Blocks, "draw"), (sealing.Sealed, "stream_key"),
-    (tiers.StreamKey, "take"), (blocks.Blocks, "_noise"),
+    (store.Store, "look"), (store.Store, "reserve"), (sealing.Seal, "_open"), (sealing, "_opened"), (blocks.Blocks, "draw"),
+    (sealing.Streams, "stream_key"), (tiers.StreamKey, "take"), (blocks.Blocks, "_noise"),
 ]  # fmt: skip
 
 
@@ -307,7 +307,7 @@ KILLED = """
 
     steps = [(store.Store, "look", 1), (blocks.Blocks, "_look", 1), (blocks.Blocks, "digests", 1), (seal.Seal, "__init__", 1),
              (paying, "compare_here", 1), (store.Store, "reserve", 1), (store, "insert", 1), (store, "insert", 2), (store, "move", 1),
-             (paying, "note_here", 1), (seal, "_opened", 1), (blocks.Blocks, "draw", 1), (blocks.Blocks, "_noise", 1),
+             (paying, "note_here", 1), (seal.Seal, "_open", 1), (blocks.Blocks, "draw", 1), (blocks.Blocks, "_noise", 1),
              (blocks.Blocks, "_noise", 2)]
     committed = []
     for at, when in [(at, when) for at in range(len(steps)) for when in ("before", "after")]:

@@ -65,14 +65,14 @@ class Walk:
         self.owner: dict[bytes, tuple[Input, tuple[str, int]]] = {}  # whose a stream key is
         self.keys: dict[Input, dict[tuple[str, int], bytes]] = {}  # what an input has, by column and block
         self.forms, self.shared, self.unequal = 0, list[Any](), list[Any]()
-        drawn, real, master = dict[tuple[str, int], bytes](), seal.Sealed.stream_key, Key.generate()
+        drawn, real, master = dict[tuple[str, int], bytes](), getattr(seal.Streams, tiers.DRAWN), Key.generate()
 
         def watched(sealed: Any, column: str, block: int, digest: bytes) -> bytes:
             drawn[column, block] = found = real(sealed, column, block, digest)
             return found
 
         with pytest.MonkeyPatch.context() as patch, tiers.small_blocks(ROWS):
-            patch.setattr(seal.Sealed, "stream_key", watched)
+            patch.setattr(seal.Streams, tiers.DRAWN, watched)
             for given, release in forms:
                 tiers.forget_labels()
                 drawn.clear()
@@ -358,14 +358,14 @@ def no_lengths(patch: pytest.MonkeyPatch) -> None:
 def bytes_alone(patch: pytest.MonkeyPatch) -> None:
     """As if -1 were 2^64 - 1."""
     real = names.words_of
-    for module in (blocks, names):
+    for module in (blocks, names, seal):
         patch.setattr(module, "words_of", lambda array: ("integers", real(array)[1]))
 
 
 def types_told(patch: pytest.MonkeyPatch) -> None:
     """Unsigned is not signed, although the numbers are equal."""
     real = names.words_of
-    for module in (blocks, names):
+    for module in (blocks, names, seal):
         patch.setattr(module, "words_of", lambda array: (array.dtype.kind, real(array)[1]))
 
 

@@ -17,7 +17,7 @@ from dpfast.noise.mechanisms.described import Described, Payable
 from dpfast.noise.mechanisms.equals import shared_property
 from dpfast.noise.mechanisms.lockfree_property import lockfree_property
 from dpfast.noise.release.arrays import INT64, LONG_LONG, Job, RealJob, integer_dtype, plain_array, real_dtype
-from dpfast.noise.release.blocks import Blocks
+from dpfast.noise.release.blocks import Blocks, is_one
 from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.engine import SMALL, Draws, as_c, check_finite, prepare_small, run, run_small
 from dpfast.noise.release.layout import disjoint, memory_order, new_result
@@ -546,7 +546,10 @@ class Releasing(Mechanism, Payable):
             what = "resume is" if names is None else "names are"
             raise ParameterError(f"{what} for a release under a key, and there is no key")
         again = resume is not False and flag("resume", resume)
-        task = _keys().task_of(key, self, reserve, public.named(), resume=again)
+        task = _keys().task_of(key, self, reserve, public, resume=again)
+        if task.seals and out is None and names is None and is_one(job):
+            task.straight(job, as_c(job, (INT64, INT64), plan.address, self._narrow, constant_work))
+            return
         blocks = Blocks(
             job,
             plan.address,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,12 +32,28 @@ Words: TypeAlias = "np.ndarray[Any, Any]"
 Digest: TypeAlias = Callable[[int, list[Any]], bytes]  # a block's, from its number and its fields
 
 
+def noise(how: bytes, words: Words, target: Words, stream_key: bytes) -> None:
+    """Noise plain values into a plain target, which may be the same. how: as C does it."""
+    stream = _native.StreamKey()
+    try:
+        stream.take(stream_key)
+        _native.Release(how, words.dtype, stream).add(0, words.size, words, target, 0)
+    finally:
+        stream.wipe()
+
+
+def is_one(job: Job | RealJob) -> bool:
+    """Whether counts are one block that lies as it is noised, and the result may lie likewise."""
+    counts = job.counts
+    return counts.dtype is INT64 is job.out.dtype and 0 < counts.size <= BLOCK and is_plain(counts)
+
+
 class Blocks:
     """The values of one release, in blocks of BLOCK values in C order; the last is shorter.
 
     A block is copied: eight bytes a value, what is missing put in, clamped, and no negative zero.
     The copy is digested, and the copy gets the noise. Copies of all blocks are kept from the one to
-    the other if there is a place for them: of one block, and in a result that nobody else can see.
+    the other if there is a place for them: in a result that nobody else can see, and of one block.
     """
 
     def __init__(
@@ -61,22 +76,22 @@ class Blocks:
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
         self.block = BLOCK
-        self._unseen = unseen and self._straight
+        # The result, in the type in which values are read, if nobody else can see copies there.
+        self._unseen = self._plain.view(self.kinds[0]) if unseen and self._straight else None
         self._kept, self._digests = NOTHING, list[bytes]()  # copies of all blocks, for `draw`
         past = self._straight and not unseen and self.size >= NON_TEMPORAL
         self._how = as_c(job, self.kinds, plan, narrow, constant_work, past)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.values.shape
+    def one(self, digest: Digest, at: int = 0, *, keep: bool = True) -> bytes:
+        """The digest of values that are one block, of any size.
 
-    def one(self, digest: Callable[[list[Any]], bytes], *, keep: bool = True) -> bytes:
-        """The digest of values that are one block, of any size. keep: their copy, for `draw`."""
+        at: its number among all that are sealed. keep: the copy, for `draw`.
+        """
         self.block = max(BLOCK, self.size)
         if not keep and self._as_noised is not None:
-            return digest(self._fields(0, self._as_noised))
-        self._kept = self.room(self.size)
-        self._digests = [digest(self._fields(0, self.copy(0, self._kept)))]
+            return digest(at, self._fields(0, self._as_noised))
+        self._kept = self.room(self.size) if self._unseen is None else self._unseen
+        self._digests = [digest(at, self._fields(0, self.copy(0, self._kept)))]
         return self._digests[0]
 
     def digests(self, digest: Digest) -> list[bytes]:
@@ -84,10 +99,10 @@ class Blocks:
         if self.size == 0:
             return []
         if self.size <= BLOCK:
-            return [self.one(partial(digest, 0))]
+            return [self.one(digest)]
         found = [b""] * -(-self.size // BLOCK)
-        if self._unseen:
-            self._kept, self._digests = self._plain.view(self.kinds[0]), found
+        if self._unseen is not None:
+            self._kept, self._digests = self._unseen, found
 
         def each(i: int, words: Words) -> None:
             found[i] = digest(i, self._fields(i, words))
@@ -114,12 +129,12 @@ class Blocks:
         except BaseException:
             self.out.fill(0)
             raise
-        if self._unseen and self.size > self.block:
+        if self._unseen is not None:
             self._kept = NOTHING  # they are the result now
 
     def forget(self) -> None:
         """Wipe the copies that were kept, and may not have been drawn."""
-        if self.size > self.block:
+        if self._kept is self._unseen:
             self._kept.fill(0)
         else:
             self.leave(self._kept)
@@ -184,12 +199,7 @@ class Blocks:
         """Noise a copy of block i into its place of the result."""
         begin, n = i * self.block, words.size
         target = self._plain[begin : begin + n] if self._straight else words.view(self.kinds[1])
-        stream = _native.StreamKey()
-        try:
-            stream.take(stream_key)
-            _native.Release(self._how, self.kinds[0], stream).add(0, n, words, target, 0)
-        finally:
-            stream.wipe()
+        noise(self._how, words, target, stream_key)
         if not self._straight:
             for view, part in views(flat(self.out), begin, begin + n, target):
                 np.copyto(view, part, casting="unsafe")  # the bounds have made the results fit

@@ -37,6 +37,8 @@ from dpfast.system import flush_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from dpfast.privacy.inputs import Inputs
+
 
 class _Master(Secret):
     """A secret from which release keys are derived. No raw key reaches the cipher."""
@@ -368,7 +370,7 @@ def task_of(
     key: object,
     mechanism: Any,
     reserve: Callable[[seals.Seal], None] | None,
-    inputs: Mapping[str, str],
+    inputs: Inputs,
     *,
     resume: bool,
 ) -> seals.Task:

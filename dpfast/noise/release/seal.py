@@ -10,14 +10,14 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from blake3 import blake3
 
 from dpfast import _native
 from dpfast.errors import DTypeError, KeyReuseError, OtherInputError, ParameterError
-from dpfast.noise.release.blocks import BLOCK, Blocks
-from dpfast.noise.release.names import Names
+from dpfast.noise.release.blocks import BLOCK, Blocks, noise
+from dpfast.noise.release.names import Names, words_of
 from dpfast.noise.release.secret import (
     How,
     Labelled,
@@ -30,11 +30,13 @@ from dpfast.noise.release.secret import (
     read_again,
     warn_insecure,
 )
+from dpfast.privacy.inputs import NOTHING, Inputs
 from dpfast.privacy.parameters import shown, whole
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpfast.noise.release.arrays import Job
     from dpfast.privacy.guarantee import Guarantee
 
 VERSION = 1  # the manifest's: its fields, the size of a block, the fields of digests
@@ -71,9 +73,9 @@ class Manifest(NamedTuple):
         return cls(**{**metadata, "columns": columns, "size": tuple(metadata["size"]), "terms": known})
 
     def encoded(self) -> bytes:
-        rest = _encoded(self.kind, self.domain, self.size, self.columns)
+        before, after = _encoded(*self[1:-1])
         terms = encode(b"", *[encode(*term) for term in self.terms]) if self.terms else b""  # no column is empty
-        return encode_public(self.version, self.stream) + encode(self.label) + rest + terms
+        return before + encode(self.label) + after + terms
 
     def rows(self, block: int, column: str = "") -> int:
         """How many rows a block has; of a bucket nobody knows."""
@@ -141,9 +143,16 @@ def _listed(names: Iterable[str]) -> str:
 
 @lru_cache
 def _encoded(
-    kind: str, domain: str, size: tuple[int, ...], columns: tuple[tuple[str, tuple[str | int, ...]], ...]
-) -> bytes:
-    return encode(kind, domain, encode(*size), *[encode(name, *record) for name, record in columns])
+    kind: str,
+    columns: tuple[tuple[str, tuple[str | int, ...]], ...],
+    size: tuple[int, ...],
+    domain: str,
+    stream: int,
+    version: int,
+) -> tuple[bytes, bytes]:
+    """What stands before the label in the encoding of a manifest, and what after it."""
+    rest = encode(kind, domain, encode(*size), *[encode(name, *record) for name, record in columns])
+    return encode(version, stream), rest
 
 
 class Levels(dict[str, Any]):
@@ -298,18 +307,19 @@ class BlockDigest(NamedTuple):
 def block_digest(begun: blake3, column: str, block: int, fields: Iterable[Any]) -> bytes:
     """fields: texts and runs of bytes; each goes behind its length.
 
-    begun: holds the key, which as bytes would stand among the locals of a traceback.
+    begun: new, for this block; it holds the key, which as bytes would stand among the locals of a
+        traceback.
     """
-    found, before = begun.copy(), encode_public(column, block)
+    before = encode_public(column, block)
     for field in fields:
         if isinstance(field, str):
             before += encode_public(field)
         else:
-            found.update(before + len(field).to_bytes(8, "little"))
-            found.update(field)
+            begun.update(before + len(field).to_bytes(8, "little"))
+            begun.update(field)
             before = b""
-    found.update(before)
-    return found.digest(length=32)
+    begun.update(before)
+    return begun.digest()  # 32 bytes
 
 
 def _by(key: bytes) -> blake3:
@@ -319,7 +329,9 @@ def _by(key: bytes) -> blake3:
 class Task:
     """What is done with the blocks of the values of one call of a mechanism's release."""
 
+    __slots__ = ()
     first_row = 0  # the place of the first value among all that are sealed
+    seals = False  # whether it is the whole of a release, so that it can seal one block `straight`
 
     def take(self, blocks: Blocks) -> None:
         raise NotImplementedError
@@ -372,8 +384,8 @@ class _Digesting(Task):
 
     def take(self, blocks: Blocks) -> None:
         self.rows = blocks.size
-        digest = partial(block_digest, _by(self._secret), self._column, self.block)
-        self.digest = blocks.one(digest, keep=False)
+        digest = partial(block_digest, _by(self._secret), self._column)
+        self.digest = blocks.one(digest, self.block, keep=False)
 
 
 def at_most_a_block(rows: int) -> None:
@@ -383,8 +395,37 @@ def at_most_a_block(rows: int) -> None:
 
 # ------------------------------------------------------------------ seals
 
+Digests: TypeAlias = Mapping[tuple[str, int], tuple[int, bytes]]  # rows and digest of each block, by its place
 
-class Seal:
+
+class Streams:
+    """One sealed input, and its stream keys for whoever holds what they are made from."""
+
+    __slots__ = ()
+    manifest: Manifest
+    _secret: bytes
+
+    def stream_key(self, column: str, block: int, digest: bytes) -> bytes:
+        """The stream key of a block, from the digest of the copy that gets the noise.
+
+        It depends on this digest: even where the comparison fails, other values get other noise.
+        Raises: OtherInputError.
+        """
+        if not hmac.compare_digest(digest, self._digest(column, block)):
+            raise OtherInputError(
+                f"{self.manifest.label!r}: values must be those that were sealed, and a block is not; nothing of it was drawn"
+            )
+        return self._drawn(column, block, digest)
+
+    def _drawn(self, column: str, block: int, digest: bytes) -> bytes:
+        """The same, where the digest is the one that was sealed."""
+        return keyed(self._secret, "stream key", encode_public(column, block) + encode(digest))
+
+    def _digest(self, column: str, block: int) -> bytes:
+        raise NotImplementedError
+
+
+class Seal(Streams):
     """One input under one label: a manifest to publish, and private digests. Never pickled.
 
     `key.seal(mechanism, digests, shape=shape)` makes it.
@@ -393,18 +434,20 @@ class Seal:
     nobody pays. Source: docs/behind/sealed.md.
     """
 
+    __slots__ = ("_columns", "_digests", "_input", "_key", "_root", "_secret", "manifest")
+
     def __init__(
         self,
         key: Labelled,
         columns: Mapping[str, Any],
         about: Manifest,
-        digests: Mapping[tuple[str, int], tuple[int, bytes]],
+        digests: Digests,
         source: bytes = b"",
     ) -> None:
-        """columns: their mechanisms. digests: rows and digest of each block in order, by place."""
+        """columns: their mechanisms. digests: of each block, in order."""
         self.manifest, self._key, self._columns, self._digests = about, key, columns, digests
         fields: Iterable[int | bytes] = chain.from_iterable(digests.values())
-        self._root = key._keyed("root", encode(*([source] if source else []), *fields))  # noqa: SLF001
+        self._root = key._keyed("root", encode(source, *fields) if source else encode(*fields))  # noqa: SLF001
         self._input = encode(about.encoded(), self._root)
 
     @property
@@ -451,6 +494,16 @@ class Seal:
         digests = {at: digest for at, (_, digest) in self._digests.items()}
         return _opened(self._key, self.manifest, self._columns, digests, self._root, self._input)
 
+    def _digest(self, column: str, block: int) -> bytes:
+        return self._digests[column, block][1]
+
+    def _open(self) -> None:
+        """From now on it gives stream keys itself, for whoever has reserved and draws it here."""
+        key = self._key
+        if not key.secure:
+            warn_insecure("a release")
+        self._secret = key._keyed("sealed", self._input)  # noqa: SLF001
+
     def __repr__(self) -> str:
         return f"<Seal of {self.manifest.label!r}, key {self.key_id[:8]}>"
 
@@ -494,29 +547,30 @@ def check_versions(stream: int, version: int) -> None:
 
 # ------------------------------------------------------------------ the record of this process
 
-# By the id of the release key, and of a step of running totals: what it was sealed with.
+# By the id of a release key the root of its seal, and by that of a step of totals its tag.
 _reserved: dict[str, tuple[Manifest, bytes]] = {}
+HERE = "in this process"
 
 
 def reserve_here(seal: Seal, *, resume: bool) -> None:
     """Reserve the label in this process. Raises: as Seal.without_ledger. Fixed keys are exempt."""
     known = note_here(seal)
     if known is not None:
-        where = "in this process"
-        must_continue(seal.manifest.label, where, resume=resume)
-        compare(seal, *known, where=where)
+        must_continue(seal.manifest.label, HERE, resume=resume)
+        _compare_with(seal, *known)
 
 
 def note_here(seal: Seal) -> tuple[Manifest, bytes] | None:
     """What this process has sealed under the key; if nothing, the seal, and None."""
-    return noted(seal.key_id, seal.manifest, seal.tag) if seal.secure else None
+    key = seal._key  # noqa: SLF001
+    return noted(key.id, seal.manifest, seal._root) if key.secure else None  # noqa: SLF001
 
 
-def noted(key_id: str, about: Manifest, tag: bytes) -> tuple[Manifest, bytes] | None:
+def noted(key_id: str, about: Manifest, mark: bytes) -> tuple[Manifest, bytes] | None:
     with lock:
         known = _reserved.get(key_id)
         if known is None:
-            _reserved[key_id] = about, tag
+            _reserved[key_id] = about, mark
         return known
 
 
@@ -524,7 +578,11 @@ def compare_here(seal: Seal) -> None:
     """Refuse what this process has sealed with another input, whoever paid. Raises: as compare."""
     known = known_here(seal.key_id)
     if known is not None:
-        compare(seal, *known, where="in this process")
+        _compare_with(seal, *known)
+
+
+def _compare_with(seal: Seal, about: Manifest, root: bytes) -> None:
+    compare(seal, about, (seal._root, root), where=HERE)  # noqa: SLF001
 
 
 def known_here(key_id: str) -> tuple[Manifest, bytes] | None:
@@ -552,14 +610,14 @@ def must_be_alike(label: str, where: str, unlike: str) -> None:
         )
 
 
-def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str, unlike: str = "") -> None:
+def compare(seal: Seal, about: Manifest, marks: tuple[bytes, bytes], *, where: str, unlike: str = "") -> None:
     """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError.
 
-    unlike: what else differs, and is public.
+    marks: the tags of both, or the roots. unlike: what else differs, and is public.
     """
     label = seal.manifest.label
     must_be_alike(label, where, seal.manifest.unlike(about, seal._columns) or unlike)  # noqa: SLF001
-    if not hmac.compare_digest(seal.tag, tag):
+    if not hmac.compare_digest(*marks):
         raise OtherInputError(
             f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under "
             f"{another(label)}. That it is another, or is not, is for its holder alone, and never published"
@@ -569,7 +627,7 @@ def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str, unlike: str 
 # ------------------------------------------------------------------ what draws
 
 
-class Sealed:
+class Sealed(Streams):
     """A key that draws the blocks of one sealed input, and nothing else. It pickles.
 
     A task needs its own blocks' digests alone: `sealed.only(j)`. One made from a KeyFile pickles
@@ -597,7 +655,7 @@ class Sealed:
     ) -> None:
         """secrets: for stream keys, for digests. key: its id, whether it is secret, its file."""
         self.manifest, self._columns, self._digests, self._root = about, columns, digests, root
-        self._secrets = secrets
+        self._secrets, self._secret = secrets, secrets[0]
         self.key_id, self.secure, self._place = key
 
     def only(self, *blocks: int) -> Sealed:
@@ -661,18 +719,6 @@ class Sealed:
     def digest(self, column: str, block: int, fields: Iterable[Any]) -> bytes:
         return block_digest(_by(self._secrets[1]), column, block, fields)
 
-    def stream_key(self, column: str, block: int, digest: bytes) -> bytes:
-        """The stream key of a block, from the digest of the copy that gets the noise.
-
-        It depends on this digest: even where the comparison fails, other values get other noise.
-        Raises: OtherInputError.
-        """
-        if not hmac.compare_digest(digest, self._digest(column, block)):
-            raise OtherInputError(
-                f"{self.manifest.label!r}: values must be those that were sealed, and a block is not; nothing of it was drawn"
-            )
-        return keyed(self._secrets[0], "stream key", encode_public(column, block) + encode(digest))
-
     def __repr__(self) -> str:
         return f"<Sealed {self.manifest.label!r}, key {self.key_id[:8]}>"
 
@@ -718,36 +764,66 @@ class _Drawing(Task):
     def take(self, blocks: Blocks) -> None:
         if self._sealed.manifest.kind != BUCKETS:
             at_most_a_block(blocks.size)
-        at = self._column, self._block
-        blocks.one(partial(self._sealed.digest, *at))
-        blocks.draw(lambda _, digest: self._sealed.stream_key(*at, digest), partial(self._sealed.digest, self._column))
+        digest = partial(self._sealed.digest, self._column)
+        blocks.one(digest, self._block)
+        blocks.draw(lambda _, found: self._sealed.stream_key(self._column, self._block, found), digest)
 
 
 class Whole(Task):
     """Seals, reserves and draws an array in one call."""
 
+    __slots__ = ("_key", "_mechanism", "_reserve", "_resume", "_terms")
+    seals = True
+
     def __init__(
         self,
         key: Labelled,
         mechanism: Any,
-        reserve: Callable[[Seal], None] | None,
-        inputs: Mapping[str, str],
+        reserve: Callable[..., None] | None,
+        inputs: Inputs,
         *,
         resume: bool,
     ) -> None:
         """reserve: what a ledger does; by default the record of this process."""
-        self._key, self._mechanism = key, mechanism
-        self._terms = joined(key.terms or (), named_terms(inputs)) if inputs else key.terms or ()
-        self._reserve = reserve or partial(reserve_here, resume=resume)
+        self._key, self._mechanism, self._resume = key, mechanism, resume
+        self._reserve, self._terms = reserve, key.terms or ()
+        if inputs is not NOTHING:
+            self._terms = joined(self._terms, named_terms(inputs.named()))
 
     def take(self, blocks: Blocks) -> None:
-        key = self._key
-        digest = partial(block_digest, _by(key._keyed("block digest")), "")  # noqa: SLF001
-        found = blocks.digests(digest)
-        columns = {"": self._mechanism}
-        about = Manifest(key.label, ARRAY, records(columns), blocks.shape, terms=self._terms)
-        digests = {("", j): (about.rows(j), each) for j, each in enumerate(found)}
-        seal = Seal(key, columns, about, digests)
-        self._reserve(seal)
-        sealed = seal._reserved()  # noqa: SLF001
-        blocks.draw(partial(sealed.stream_key, ""), digest)
+        begun = _by(self._key._keyed("block digest"))  # noqa: SLF001
+
+        def digest(block: int, fields: Iterable[Any]) -> bytes:
+            return block_digest(begun.copy(), "", block, fields)
+
+        rows = range(blocks.size, 0, -BLOCK)
+        found = {("", j): (min(BLOCK, rows[j]), each) for j, each in enumerate(blocks.digests(digest))}
+        seal = self._sealed(blocks.values.shape, found)
+        blocks.draw(partial(seal.stream_key, ""), digest)
+
+    def straight(self, job: Job, how: bytes) -> None:
+        """As take, of one block with a new result, which is zeros after any exception.
+
+        how: as C noises it.
+        """
+        words = job.out.reshape(-1)
+        try:
+            job.out[...] = job.counts
+            digest = block_digest(_by(self._key._keyed("block digest")), "", 0, words_of(words))  # noqa: SLF001
+            seal = self._sealed(job.out.shape, {("", 0): (words.size, digest)})
+            noise(how, words, words, seal._drawn("", 0, digest))  # noqa: SLF001
+        except BaseException:
+            words.fill(0)
+            raise
+
+    def _sealed(self, shape: tuple[int, ...], digests: Digests) -> Seal:
+        """The seal that gives the stream keys, once it is reserved."""
+        key, mechanism = self._key, self._mechanism
+        about = Manifest(key.label, ARRAY, (("", mechanism._record),), shape, terms=self._terms)  # noqa: SLF001
+        seal = Seal(key, {"": mechanism}, about, digests)
+        if self._reserve is None:
+            reserve_here(seal, resume=self._resume)
+        else:
+            self._reserve(seal)
+        seal._open()  # noqa: SLF001
+        return seal

@@ -61,7 +61,7 @@ def encode(*fields: bytes | str | int) -> bytes:
     pieces: list[bytes] = []
     for field in fields:
         part = field if type(field) is bytes else str(field).encode()
-        pieces += _length(len(part)), part
+        pieces.append(_length(len(part)) + part)
     return b"".join(pieces)
 
 
@@ -75,9 +75,9 @@ def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
 
 def guessable(secret: bytes) -> str | None:
     """What 32 bytes are, in words, if nobody drew them: random bytes are so once in 10^13 keys."""
-    if secret == len(secret) * secret[:1]:
+    if not secret.strip(secret[:1]):
         return f"{len(secret)} equal bytes, such as a crash or a restored backup leaves"
-    return "all text, such as a password" if not secret.translate(None, TEXT) else None
+    return "all text, such as a password" if not secret.strip(TEXT) else None
 
 
 def warn_insecure(what: str) -> None:

@@ -67,7 +67,7 @@ class Stepping:
         return self.key._keyed("chain", encode(before, t, *digests))  # noqa: SLF001
 
     def digest(self, column: str, block: int, fields: list[Any]) -> bytes:
-        return seals.block_digest(self._digesting, column, block, fields)
+        return seals.block_digest(self._digesting.copy(), column, block, fields)
 
     def tag(self, t: int, chain: bytes, digests: list[bytes]) -> bytes:
         """What a ledger keeps of a step. digests: of the blocks that get the noise."""
