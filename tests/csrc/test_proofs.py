@@ -106,7 +106,7 @@ def test_sollya_certifies_the_polynomials(name: str) -> None:
     certifies(PROOFS / f"{name}.sollya")
 
 
-# One digit changed, and the one claim that it makes false: so Sollya refuses all of a script at once.
+# A digit changed, and the one claim that it makes false: Sollya refuses all of a script at once.
 ONE_DIGIT = {
     "decide": {
         "minus_log, (ln m)/s": ("0x1.9999999995287p-2", "0x1.9999999995307p-2"),
