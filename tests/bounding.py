@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Hashable
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -20,35 +21,37 @@ Name = int | str | tuple[int | str, ...]
 Row = tuple[int | str, Name, int]  # a unit, a key, a value
 
 
+@cache
 def release_key(number: int) -> dpfast.ReleaseKey:
     """Known to all, without the warning."""
     return Key.from_bytes(sha256(str(number).encode()).digest()).derive("bins")
 
 
+@lru_cache(2**16)  # units and keys come again
 def sip(key0: int, key1: int, data: bytes) -> int:
     """SipHash-2-4 by the book."""
     mask = 2**64 - 1
-    v = [key0 ^ 0x736F6D6570736575, key1 ^ 0x646F72616E646F6D, key0 ^ 0x6C7967656E657261, key1 ^ 0x7465646279746573]
-
-    def rounds(n: int) -> None:
-        for _ in range(n):
-            for i, j, turn in ((0, 1, 13), (2, 3, 16)):
-                v[i] = v[i] + v[j] & mask
-                v[j] = (v[j] << turn | v[j] >> 64 - turn) & mask ^ v[i]
-            v[0] = (v[0] << 32 | v[0] >> 32) & mask
-            for i, j, turn in ((0, 3, 21), (2, 1, 17)):
-                v[i] = v[i] + v[j] & mask
-                v[j] = (v[j] << turn | v[j] >> 64 - turn) & mask ^ v[i]
-            v[2] = (v[2] << 32 | v[2] >> 32) & mask
-
+    a, b, c, d = (
+        key0 ^ 0x736F6D6570736575,
+        key1 ^ 0x646F72616E646F6D,
+        key0 ^ 0x6C7967656E657261,
+        key1 ^ 0x7465646279746573,
+    )
     padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) % 256])
-    for (word,) in struct.iter_unpack("<Q", padded):
-        v[3] ^= word
-        rounds(2)
-        v[0] ^= word
-    v[2] ^= 0xFF
-    rounds(4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
+    for word, rounds in (*((word, 2) for (word,) in struct.iter_unpack("<Q", padded)), (0, 4)):
+        if rounds == 2:
+            d ^= word
+        else:
+            c ^= 0xFF
+        for _ in range(rounds):
+            a, c = a + b & mask, c + d & mask
+            b, d = (b << 13 | b >> 51) & mask ^ a, (d << 16 | d >> 48) & mask ^ c
+            a = (a << 32 | a >> 32) & mask
+            c, a = c + b & mask, a + d & mask
+            b, d = (b << 17 | b >> 47) & mask ^ c, (d << 21 | d >> 43) & mask ^ a
+            c = (c << 32 | c >> 32) & mask
+        a ^= word
+    return a ^ b ^ c ^ d
 
 
 def word(name: Name, key: tuple[int, int]) -> int:

@@ -57,15 +57,17 @@ def test_opening_and_charging_read_no_more_of_a_long_history(path) -> None:
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 def test_a_charge_flushes_as_often_after_a_long_history(tmp_path) -> None:
     """The checkpoint is moved within the charge's own transaction."""
-    flushes = []
-    for charges in (10, 20_000):
-        path, log = tmp_path / f"{charges}.db", tmp_path / "log"
+    paths, log = [tmp_path / folder / "budget.db" for folder in ("short", "long")], tmp_path / "log"
+    for path, charges in zip(paths, (10, 20_000), strict=True):
+        path.parent.mkdir()
         Ledger(path, 10**6, create=True).spend(*[TENTH] * charges)
-        code = "import sys, dpfast; dpfast.Ledger(sys.argv[1]).spend(dpfast.Guarantee(1))"
-        trace = ["strace", "-f", "-e", "trace=fsync,fdatasync", "-o", log, sys.executable, "-c", code, path]
-        subprocess.run(trace, check=True, cwd=Path(dpfast.__file__).parent.parent)
-        flushes.append(sum("sync(" in line for line in log.read_text().splitlines()))
+    code = "import sys, dpfast; [dpfast.Ledger(path).spend(dpfast.Guarantee(1)) for path in sys.argv[1:]]"
+    trace = ["strace", "-f", "-y", "-e", "trace=fsync,fdatasync", "-o", log, sys.executable, "-c", code, *paths]
+    subprocess.run(trace, check=True, cwd=Path(dpfast.__file__).parent.parent)
+    flushed = [line for line in log.read_text().splitlines() if "sync(" in line]
+    flushes = [sum(str(path.parent) in line for line in flushed) for path in paths]
     assert flushes[0] == flushes[1] > 0
+    assert sum(flushes) == len(flushed)
 
 
 # ------------------------------------------------------------------ format 1

@@ -60,14 +60,20 @@ def one_cell(sigma_squared: Fraction, most: int) -> list[mpf]:
     return [bell / whole for bell in bells]
 
 
-def by_convolution(epsilon: Fraction, l0: int, linf: int, sigma_squared: Fraction) -> mpf:
-    """E[(1 - exp(epsilon - L(S)))_+] over the convolution itself, in mpmath."""
-    most = math.isqrt(math.ceil(2 * sigma_squared * 110)) + l0 * linf + 2
+@cache
+def convolved(l0: int, most: int, sigma_squared: Fraction) -> list[mpf]:
+    """The law of the sum of l0 cells, at the caller's precision."""
     one = one_cell(sigma_squared, most)
     law = one
     for _ in range(l0 - 1):  # integers, as they multiply fast: 2^-200 of rounding
         a, b = ([int(mpmath.ldexp(p, 400)) for p in ps] for ps in (law, one))
         law = [mpmath.ldexp(mpf(c), -800) for c in np.convolve(np.array(a, object), np.array(b, object))]
+    return law
+
+
+def by_convolution(epsilon: Fraction, l0: int, linf: int, sigma_squared: Fraction) -> mpf:
+    """E[(1 - exp(epsilon - L(S)))_+] over the convolution itself, in mpmath."""
+    law = convolved(l0, math.isqrt(math.ceil(2 * sigma_squared * 110)) + l0 * linf + 2, sigma_squared)
     total = mpf(0)
     for s, p in enumerate(law, -(len(law) // 2)):
         loss = Fraction(l0 * linf**2 - 2 * linf * s) / (2 * sigma_squared)

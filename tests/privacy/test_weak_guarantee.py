@@ -57,9 +57,9 @@ said = [f"{each.category.__name__}|{each.filename}|{each.message}" for each in c
 """
 
 
-def warned(call: str) -> list[str]:
-    """What is said of this call, whose epsilon is 10 at first, then 11, 11 and 12."""
-    names: dict[str, object] = {"calls": [call]}
+def warned(*calls: str) -> list[str]:
+    """What is said of these calls, whose epsilon is 10 at first, then 11, 11 and 12."""
+    names: dict[str, object] = {"calls": calls}
     exec(CALLS, names)
     return list(names["said"])
 
@@ -102,9 +102,10 @@ def test_two_coins_are_warned_of(monkeypatch) -> None:
         assert [str(each.message)[:12] for each in caught] == ["epsilon = 11"][: answers - 2]
 
 
-def test_once_for_all_mechanisms() -> None:
-    """Two figures of epsilon, and two of rho, in a process that has said nothing yet."""
-    assert len(python(f"calls = {[*MADE]!r}{CALLS}print(*said, sep='\\n')").splitlines()) == 4
+def test_once_for_all_mechanisms(monkeypatch) -> None:
+    """Two figures of epsilon, and two of rho, where nothing was said yet."""
+    tiers.warns_again(monkeypatch)
+    assert len(warned(*MADE)) == 4
 
 
 @pytest.mark.parametrize(
