@@ -81,6 +81,15 @@ def each(programs: dict[Path, str], first: str, *, strict: bool) -> list[subproc
 
 _WARM = """
 import atexit, gc, json, os, sys, warnings
+known = None
+
+def leave():  # to take down all that the parent loaded takes longer than most scripts
+    if isinstance(known, int):
+        if sys.stdout:
+            sys.stdout.flush()
+        os._exit(known)
+
+atexit.register(leave)  # before what else is registered, so after it
 exec(sys.argv[1])
 gc.freeze()  # a fork that ends would look through all of it
 for line in sys.stdin:
@@ -100,12 +109,8 @@ sys.argv[1:] = words
 try:
     exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
 except SystemExit as ended:
-    if not isinstance(ended.code, int):
-        raise
-    atexit._run_exitfuncs()
-    if sys.stdout:
-        sys.stdout.flush()
-    os._exit(ended.code)  # to take down all that the parent loaded takes longer than most scripts
+    known = ended.code
+    raise
 """
 
 
@@ -157,7 +162,7 @@ class Warm:
 
 
 def without(stream: str) -> str:
-    """The first line of a script whose process begins without this standard stream, as sh's 2>&- has it."""
+    """The first line of a script whose process begins without this stream, as after sh's 2>&-."""
     number = ["stdin", "stdout", "stderr"].index(stream)
     return f"import os, sys; os.close({number}); sys.{stream} = sys.__{stream}__ = None\n"
 

@@ -163,7 +163,7 @@ PRIVATE = {
 }
 
 
-FORMS = {"release", "a list", "a generator", "constant"}  # of an output that is looked at elsewhere, or of none
+FORMS = {"release", "a list", "a generator", "constant"}  # other counts are looked at for "discrete Laplace"
 
 
 @pytest.mark.chance(audit.ALPHA)

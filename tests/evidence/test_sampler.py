@@ -52,8 +52,8 @@ def seeded(counts: np.ndarray) -> np.ndarray:
     return counts + rng.geometric(p, counts.size) - rng.geometric(p, counts.size)
 
 
-# Of 50,000 draws cut_off's share of zeros is 40 standard errors off; of 500 calls time that grows
-# with the size of noise is 22 standard errors from none.
+# In 50,000 draws cut_off's share of zeros is 40 standard errors off; in 500 calls time that
+# grows with the size of noise is 22 standard errors from none.
 DRAWS, CALLS = 50_000, 500
 SLEPT = [0.0]  # seconds
 

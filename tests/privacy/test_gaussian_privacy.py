@@ -287,7 +287,7 @@ def test_a_budget_of_mu_is_the_largest_in_its_digits(epsilon, delta) -> None:
 
 @pytest.mark.parametrize(("budget_of", "bound"), [(rho_of, "delta_of_zcdp"), (mu_squared_of, "gaussian_delta")])
 def test_a_delta_below_every_double_is_refused_at_its_first_trial(budget_of, bound, monkeypatch) -> None:
-    """No bound that is rounded up is below the least double, and for that double there is a budget."""
+    """A bound that is rounded up is the least double or more, which has a budget."""
     tried, compute = [], getattr(gaussian, bound)
     monkeypatch.setattr(gaussian, bound, lambda *figures: tried.append(figures) or compute(*figures))
     least = Fraction(math.ulp(0.0))
