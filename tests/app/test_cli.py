@@ -699,7 +699,9 @@ def test_a_terminal_gets_a_progress_bar(tmp_path, warm) -> None:
         from dpfast.app.cli import main
         sys.exit(main(sys.argv[1:]))
     """
-    assert warm.run(program, os.ttyname(theirs), "privatize", "in.npy", "out.npy", *LAW, folder=tmp_path).returncode == 0
+    assert (
+        warm.run(program, os.ttyname(theirs), "privatize", "in.npy", "out.npy", *LAW, folder=tmp_path).returncode == 0
+    )
     os.close(theirs)
     shown = b""
     with suppress(OSError):  # the end of what was written
