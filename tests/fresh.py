@@ -80,7 +80,16 @@ def each(programs: dict[Path, str], first: str, *, strict: bool) -> list[subproc
 
 
 _WARM = """
-import gc, json, os, sys, warnings
+import atexit, gc, json, os, sys, warnings
+known = None
+
+def leave():  # to take down all that the parent loaded takes longer than most scripts
+    if isinstance(known, int):
+        if sys.stdout:
+            sys.stdout.flush()
+        os._exit(known)
+
+atexit.register(leave)  # before what else is registered, so after it
 exec(sys.argv[1])
 gc.freeze()  # a fork that ends would look through all of it
 for line in sys.stdin:
@@ -97,19 +106,32 @@ os.chdir(folder)
 for number, name in enumerate([os.devnull, *files]):
     os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), number)
 sys.argv[1:] = words
-exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+try:
+    exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+except SystemExit as ended:
+    known = ended.code
+    raise
 """
 
 
-# What the command line loads before it ends.
+# What the command line loads before it ends, and the kernels that it has once it has counted rows.
 COMMANDS = """
-    import contextlib, gzip, subprocess, tarfile, zoneinfo
+    import contextlib, gzip, pathlib, signal, subprocess, tarfile, tempfile, zoneinfo
     import pyarrow.json, pyarrow.parquet
-    from dpfast.app.cli import commands, main
-    from dpfast.app.tables import drawn, files, first_rows, groups, in_blocks
+    from dpfast.app.cli import STOPS, commands, main
+    from dpfast.app.tables import cells, drawn, files, first_rows, gathered, groups, in_blocks, rows
+    from dpfast.counts.running import state
 
     with contextlib.suppress(ImportError):
         import pandas  # pyarrow looks for it
+    heard = {each: signal.getsignal(each) for each in STOPS}
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder, "rows.csv")
+        source.write_text("city,person\\n" + "Oslo,p\\n" * 3)
+        words = ["--by", "city", "--domain", "city=Oslo,", "--unit", "person", "--max-partitions", "1"]
+        assert main(["histogram", str(source), f"{folder}/out.csv", *words, "--epsilon", "1", "--quiet"]) == 0
+    for each, handler in heard.items():
+        signal.signal(each, handler)
 """
 
 
@@ -137,6 +159,12 @@ class Warm:
 
     def close(self) -> None:
         self._parent.communicate()
+
+
+def without(stream: str) -> str:
+    """The first line of a script whose process begins without this stream, as after sh's 2>&-."""
+    number = ["stdin", "stdout", "stderr"].index(stream)
+    return f"import os, sys; os.close({number}); sys.{stream} = sys.__{stream}__ = None\n"
 
 
 # For scripts that fork: what a child makes and prints, which neither fails nor hangs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,18 @@ def people(rows: int = 3000, seed: int = 7) -> dict[str, list[Any]]:
     }
 
 
-def csv_of(columns: dict[str, list[Any]], path: Path, *, end: str = "\n") -> Path:
+@cache
+def lines_of_people() -> str:
+    return csv_text(people())
+
+
+def csv_text(columns: dict[str, list[Any]], end: str = "\n") -> str:
     lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
-    path.write_text(end.join(lines) + end, newline="")
+    return end.join(lines) + end
+
+
+def csv_of(columns: dict[str, list[Any]], path: Path, *, end: str = "\n") -> Path:
+    path.write_text(csv_text(columns, end), newline="")
     return path
 
 
@@ -42,7 +52,8 @@ class Here:
     """A folder with rows and domains, and the command's usual words."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.rows, self.out = folder, csv_of(people(), folder / "rows.csv"), folder / "out.csv"
+        self.folder, self.rows, self.out = folder, folder / "rows.csv", folder / "out.csv"
+        self.rows.write_text(lines_of_people(), newline="")
         self.cities = folder / "cities.txt"
         self.cities.write_text("\n".join(CITIES) + "\n")
         self.words = ["--by", "city", "--unit", "person", "--max-partitions", "2", "--domain", str(self.cities)]

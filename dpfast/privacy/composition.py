@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dpfast.errors import DTypeError, ParameterError
@@ -181,13 +181,10 @@ def _sums_fit(together: Guarantee, epsilon: Fraction, delta: Fraction | None) ->
         return False
     with suppress(ParameterError):  # a delta that doubles find nothing for
         if together.gdp:
-            return 2 * together.rho <= _most_mu_squared(epsilon, delta)
-        return together.rho <= _most_rho(epsilon, delta - together.rho_delta)
+            return 2 * together.rho <= mu_squared_of(epsilon, delta)
+        return together.rho <= rho_of(epsilon, delta - together.rho_delta)
     return False
 
-
-# Every spend that is tried asks for them.
-_most_rho, _most_mu_squared = lru_cache(16)(rho_of), lru_cache(16)(mu_squared_of)
 
 MOST_RELEASES = 10**9
 LARGEST = 2**60  # how far a spend may be from the epsilon of one release

@@ -56,7 +56,7 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 
 from dpfast.errors import ParameterError
 from dpfast.privacy.exact import Ball, ball, rounded_up
@@ -106,6 +106,7 @@ def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
     return _probability(value)
 
 
+@lru_cache(16)  # every spend that is tried, and every tree, asks for one again
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho, up to epsilon, in nine digits whose zCDP implies (epsilon, delta)-DP.
 
@@ -117,7 +118,7 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
         return Fraction(delta_of_zcdp(rho, epsilon)) <= delta
 
     # delta of rho = epsilon is near 1/2, and more than most deltas
-    if found := _largest(enough, epsilon, 9):
+    if delta >= _TINY and (found := _largest(enough, epsilon, 9)):
         return found
     raise ParameterError(f"no rho implies such an epsilon and delta, got epsilon={shown(epsilon)}")
 
@@ -203,6 +204,7 @@ def gaussian_delta(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fract
     return _probability(value)
 
 
+@lru_cache(16)
 def mu_squared_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest mu^2, in MU_DIGITS, for which mu-GDP implies (epsilon, delta)-DP.
 
@@ -212,7 +214,7 @@ def mu_squared_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     enough, high = partial(_mu_is_enough, epsilon, delta), epsilon
     while enough(high):
         high *= 2
-    if found := _largest(enough, high, MU_DIGITS):
+    if delta >= _TINY and (found := _largest(enough, high, MU_DIGITS)):
         return found
     raise ParameterError(f"no mu implies such an epsilon and delta, got epsilon={shown(epsilon)}")
 

@@ -132,16 +132,20 @@ def test_no_rows_are_no_failure(tmp_path, end) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
-def test_an_input_that_is_no_regular_file_is_refused(tmp_path) -> None:
+def test_an_input_that_is_no_regular_file_is_refused(tmp_path, warm) -> None:
     """A pipe that nobody writes to would otherwise be waited for, in silence, for ever."""
-    commands = []
+    program = """
+        import signal, sys
+        from dpfast.app.cli import main
+        signal.alarm(300)
+        sys.exit(main(sys.argv[1:]))
+    """
     for end in ENDS:
         os.mkfifo(tmp_path / f"in{end}")
         chosen = [] if end == ".npy" else ["--column", "count"]
-        commands.append(["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *LAW])
-    for end, (code, said) in zip(ENDS, run_each(commands), strict=True):
-        assert code == 2
-        one_error(said, f"in{end} is not a regular file")
+        ended = warm.run(program, "privatize", f"in{end}", f"out{end}", *chosen, *LAW, folder=tmp_path)
+        assert ended.returncode == 2
+        one_error(ended.stderr, f"in{end} is not a regular file")
     assert names(tmp_path) == sorted(f"in{end}" for end in ENDS)
 
 
@@ -680,7 +684,7 @@ def test_an_input_that_is_not_there_is_named(tmp_path, capsys) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-def test_a_terminal_gets_a_progress_bar(tmp_path) -> None:
+def test_a_terminal_gets_a_progress_bar(tmp_path, warm) -> None:
     import fcntl
     import pty
     import termios
@@ -688,9 +692,16 @@ def test_a_terminal_gets_a_progress_bar(tmp_path) -> None:
     make(tmp_path / "in.npy", np.arange(1000))
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    command = [sys.executable, "-m", "dpfast", "privatize", str(tmp_path / "in.npy"), str(tmp_path / "out.npy"), *LAW]
-    with subprocess.Popen(command, stderr=theirs, env=os.environ | {"TERM": "xterm"}) as child:
-        assert child.wait(600) == 0
+    program = """
+        import os, sys
+        os.dup2(os.open(sys.argv.pop(1), os.O_WRONLY | os.O_NOCTTY), 2)
+        os.environ["TERM"] = "xterm"
+        from dpfast.app.cli import main
+        sys.exit(main(sys.argv[1:]))
+    """
+    assert (
+        warm.run(program, os.ttyname(theirs), "privatize", "in.npy", "out.npy", *LAW, folder=tmp_path).returncode == 0
+    )
     os.close(theirs)
     shown = b""
     with suppress(OSError):  # the end of what was written

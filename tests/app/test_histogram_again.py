@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -75,17 +74,6 @@ class Release:
 @pytest.fixture(params=KINDS)
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> Release:
     return Release(tmp_path, request.param)
-
-
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
-    """Processes that have counted rows once, so that each finds the kernels there."""
-    rows = tmp_path_factory.mktemp("warm") / "rows.csv"
-    rows.write_text(ROWS)
-    first = ["histogram", str(rows), str(rows.with_name("out.csv")), *WORDS, *KINDS["counts"]]
-    processes = Warm(f"from dpfast.app.cli import main\nassert main({first!r}) == 0")
-    yield processes
-    processes.close()
 
 
 def failed(capsys: pytest.CaptureFixture[str], code: int, match: str, *, expected: int = 1) -> None:

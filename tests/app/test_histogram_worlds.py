@@ -33,13 +33,31 @@ CELLS = ("a", "b", "c")
 NOISELESS = 2**45  # an epsilon whose noise is 0 but for a chance of e^(-2^30) where the sensitivity is below 2^15
 
 
+class Paying:
+    """A key and a ledger, which forget what they have paid for."""
+
+    def __init__(self, folder: Path, adjacency: str = "add-remove") -> None:
+        self._key, self._ledger = folder / "world.key", folder / "budget.db"
+        self._key.write_bytes(bytes(range(32)))  # one choice of rows, in all formats too
+        self._key.chmod(0o600)
+        dpfast.Ledger(self._ledger, 2**46, unit="unit", adjacency=adjacency, create=True)
+        self._began = self._ledger.read_bytes()
+
+    def again(self) -> list[str]:
+        """The options of a release that nothing was released before."""
+        self._ledger.write_bytes(self._began)
+        self._key.with_name("world.key.head").unlink(missing_ok=True)
+        tiers.forget_labels()
+        return ["--ledger", str(self._ledger), "--key-file", str(self._key), "--label", "world"]
+
+
 class World:
     """A folder where tables are counted under one key, as if each had a label of its own."""
 
     def __init__(self, folder: Path, words: list[str], cells: int) -> None:
         self.folder, self.words, self.cells = folder, words, CELLS[:cells]
         self.known: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
-        dpfast.KeyFile.create(folder / "world.key")
+        self.paying = Paying(folder, words[words.index("--adjacency") + 1])
         self.stated: dict[str, object] = {}
 
     def counts(self, units: tuple[tuple[tuple[int, ...], ...], ...]) -> tuple[int, ...]:
@@ -56,13 +74,8 @@ class World:
             for cell, values in zip(self.cells, unit, strict=True)
             for value in values
         ]
-        source, out, ledger = self.folder / "rows.csv", self.folder / "out.csv", self.folder / "budget.db"
+        source, out = self.folder / "rows.csv", self.folder / "out.csv"
         source.write_text("\n".join(["cell,unit,value", *rows]) + "\n")
-        for path in (ledger, ledger.with_name("budget.db.lock")):
-            path.unlink(missing_ok=True)
-        adjacency = self.words[self.words.index("--adjacency") + 1]
-        dpfast.Ledger(ledger, 2**46, unit="unit", adjacency=adjacency, create=True)
-        tiers.forget_labels()
         command = [
             "histogram",
             str(source),
@@ -76,8 +89,7 @@ class World:
             *self.words,
         ]
         command += ["--domain", f"cell={','.join(self.cells)},"[:-1] if len(self.cells) > 1 else "cell=1..1"]
-        command += ["--ledger", str(ledger), "--key-file", str(self.folder / "world.key"), "--label", "world"]
-        assert main([*command, "--epsilon", str(NOISELESS)]) == 0
+        assert main([*command, *self.paying.again(), "--epsilon", str(NOISELESS)]) == 0
         (self.stated,) = json.loads(Path(f"{out}.json").read_text())["releases"]
         found = pacsv.read_csv(out).column("sum" if "--sum" in self.words else "count").to_numpy()
         return tuple(np.rint(found / self.step).astype(int).tolist())
@@ -149,10 +161,9 @@ class Crowd:
     """A file of rows in a format, whose units have two rows in each of three cells."""
 
     def __init__(self, folder: Path, end: str) -> None:
-        self.source, self.out, self.ledger = folder / f"rows{end}", folder / "out.csv", folder / "budget.db"
-        self.key = folder / "crowd.key"
-        self.key.write_bytes(bytes(range(32)))  # one choice of rows in all formats
-        self.key.chmod(0o600)
+        self.source, self.out = folder / f"rows{end}", folder / "out.csv"
+        (folder / end).mkdir()
+        self.paying = Paying(folder / end)
 
     def counts(self, people: Sequence[str]) -> list[int]:
         """What OUT holds, where each unit keeps one row in one cell."""
@@ -167,14 +178,9 @@ class Crowd:
             table = pa.table(columns)
             coded = table.set_column(1, "unit", table["unit"].dictionary_encode())
             store(coded if self.source.suffix == ".arrow" else table, self.source, rows=7)
-        for path in (self.ledger, self.ledger.with_name("budget.db.lock")):
-            path.unlink(missing_ok=True)
-        dpfast.Ledger(self.ledger, 2**46, unit="unit", create=True)
-        tiers.forget_labels()
         words = ["--by", "cell", "--domain", "cell=a,b,c", "--unit", "unit", "--max-partitions", "1"]
         words += ["--max-per-partition", "1", "--epsilon", str(NOISELESS), "--force", "--quiet"]
-        words += ["--ledger", str(self.ledger), "--key-file", str(self.key), "--label", "crowd"]
-        assert main(["histogram", str(self.source), str(self.out), *words]) == 0
+        assert main(["histogram", str(self.source), str(self.out), *words, *self.paying.again()]) == 0
         return pacsv.read_csv(self.out)["count"].to_pylist()
 
 

@@ -9,7 +9,6 @@ import random
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -19,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import one_error
-from fresh import Warm
 from places import ROOT
 
 import dpfast
@@ -87,14 +85,6 @@ class Totals:
         ledger = dpfast.Ledger(self.ledger)
         ledger.verify()
         return sum(not entry.refused for entry in ledger.history())
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    """Processes that have loaded the command line, each to be killed."""
-    processes = Warm("import dpfast.app.cli, pyarrow.csv\nfrom dpfast.app.tables import cells, gathered, rows")
-    yield processes
-    processes.close()
 
 
 # ------------------------------------------------------------------ what is counted

@@ -23,6 +23,7 @@ from fresh import each, run
 from places import ROOT
 
 import dpfast
+from dpfast.app.cli import main
 
 # They warn of themselves, or ask a server. test_spark.py, test_postgres.py and tests/deep/ray.py
 # run them.
@@ -125,8 +126,7 @@ def test_the_command_line_on_the_cities(tmp_path) -> None:
     """Rows, their order and all other columns stay; the counts get noise of the stated spread."""
     out = tmp_path / "noisy.csv"
     options = ["--column", "population", "--epsilon", "0.1", "--sensitivity", "1", "--lower", "0"]
-    result = run("-m", "dpfast", "privatize", CITIES, out, *options)
-    assert result.returncode == 0, result.stderr
+    assert main(["privatize", str(CITIES), str(out), *options]) == 0
     before, after = table(CITIES), table(out)
     assert [row[:3] for row in before] == [row[:3] for row in after]
     others = [re.sub(rb"\d+$", b"", line) for line in CITIES.read_bytes().split(b"\n")]

@@ -23,7 +23,8 @@ def functions(tree: ast.AST, owner: str = "") -> Iterator[tuple[str, ast.Functio
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield owner, node
-        yield from functions(node, node.name if isinstance(node, ast.ClassDef) else "")
+        if not isinstance(node, ast.expr):  # within which no function has statements
+            yield from functions(node, node.name if isinstance(node, ast.ClassDef) else "")
 
 
 def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -178,12 +178,14 @@ def test_a_planted_violation_is_found(rule: Callable[[Texts], Iterator[str]], na
 
 @pytest.mark.parametrize("mark", ["pytestmark = pytest.mark.slow\n", "@pytest.mark.slow\n"])
 def test_a_name_in_slow_tests_alone_is_found(mark: str) -> None:
-    """Every name, when each test is slow but one that names a mechanism."""
+    """Every name, when each test of a tenth of the files is slow, and one names a mechanism."""
+    few = {name for name in sorted(texts())[::10] if name.startswith("test_")} | {"laws", "layouts", "worlds", "tiers"}
     slow = {
         name: mark + text
         if mark.startswith("pytestmark")
         else re.sub(r"^(?=def test_)", mark, text, flags=re.MULTILINE)
         for name, text in texts().items()
+        if name in few
     }
     one = "def test_one() -> None:\n    assert DiscreteLaplace"
     found = [line.split()[0] for line in what_is_not_slow_touches_everything(slow | {"test_laws": one})]

@@ -33,6 +33,7 @@ from dpfast.privacy.gaussian import (
     is_exact,
     mu_squared_of,
     rho,
+    rho_of,
     within_mu_squared_of,
 )
 from dpfast.privacy.sensitivity import Sensitivity
@@ -288,6 +289,19 @@ def test_a_budget_of_mu_is_the_largest_in_its_digits(epsilon, delta) -> None:
 
 
 # ------------------------------------------------------------------ zCDP
+
+
+@pytest.mark.parametrize(("budget_of", "bound"), [(rho_of, "delta_of_zcdp"), (mu_squared_of, "gaussian_delta")])
+def test_a_delta_below_every_double_is_refused_at_its_first_trial(budget_of, bound, monkeypatch) -> None:
+    """A bound that is rounded up is the least double or more, which has a budget."""
+    tried, compute = [], getattr(gaussian, bound)
+    monkeypatch.setattr(gaussian, bound, lambda *figures: tried.append(figures) or compute(*figures))
+    least = Fraction(math.ulp(0.0))
+    assert budget_of(Fraction(1), least) > 0
+    tried.clear()
+    with pytest.raises(ParameterError, match="implies such an epsilon and delta, got epsilon=1"):
+        budget_of(Fraction(1), least * Fraction(999, 1000))
+    assert len(tried) <= 1
 
 
 def test_rho_is_exact() -> None:
