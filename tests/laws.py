@@ -174,9 +174,9 @@ def judged(law: Law, scale: Fraction, draws: np.ndarray) -> list[str]:
     return gof.rejections(draws, right.cdf, right.quantile, right.variance(), right.fourth_moment())
 
 
-def exact_draws(law: Law, mechanism: Any, key: tiers.StreamKey, start: int, offsets: list[float]) -> list[int]:
-    """The exact tier's draws from `start` on; for a real law about these grid places."""
-    exact, read = tiers.law(mechanism), tiers.reader(mechanism, key)
+def exact_draws(law: Law, mechanism: Any, read: Any, start: int, offsets: list[float]) -> list[int]:
+    """The exact tier's draws from `start` on, of these digits; for a real law about grid places."""
+    exact = tiers.law(mechanism)
     return [exact.draw(read, start + i, *([Fraction(f)] if law.real else [])) for i, f in enumerate(offsets)]
 
 
