@@ -14,6 +14,7 @@ from typing import TypeAlias
 import mpmath
 from blake3 import blake3
 from chacha import chacha
+from mpmath.libmp import from_rational, mpf_exp, mpf_shift, to_int
 
 GUARD = 64  # bits beyond what an answer needs; mpmath's last digits are not proved
 
@@ -113,9 +114,9 @@ class Laplace:
 
     def cell(self, height: Fraction, bits: int) -> int:
         """The cell of `bits` binary digits of U in which t E takes this value."""
-        with mpmath.workprec(bits + 200 + GUARD):
-            rest = mpmath.mpf(height.numerator) / height.denominator
-            return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-rest * self._rate()), bits)))
+        precision, rest = bits + GUARD + 16, height / self.ratio
+        tail = mpf_exp(from_rational(-rest.numerator, rest.denominator, precision), precision)
+        return int(to_int(mpf_shift(tail, bits), "f"))
 
     def rounded(self, negative: bool, prefix: int, bits: int, offset: Fraction) -> int | None:
         """K on the cell [prefix, prefix + 1) / 2^bits of U < 1, or None if it varies."""
