@@ -138,18 +138,14 @@ class Laplace:
 def nearest_float(value: Fraction, single: bool) -> float:
     """The nearest float64 or float32, ties to even, at most the largest; zero is positive."""
     digits, least, most = (24, -149, 2**128 - 2**104) if single else (53, -1074, 2**1024 - 2**971)
-    size = abs(value)
-    exponent = least
-    if size > 0:
-        exponent = max(least, size.numerator.bit_length() - size.denominator.bit_length() - digits - 2)
-        while size / Fraction(2) ** exponent >= 2**digits:
-            exponent += 1
-    steps = size / Fraction(2) ** exponent
-    whole = steps.numerator // steps.denominator
-    rest = steps - whole
-    whole += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2)
-    near = min(whole * Fraction(2) ** exponent, Fraction(most))
-    return math.ldexp(near.numerator, -(near.denominator.bit_length() - 1)) * (-1 if value < 0 and near else 1)
+    above, below = abs(value.numerator), value.denominator
+    exponent = max(least, above.bit_length() - below.bit_length() - digits)
+    exponent += above << max(-exponent, 0) >= below << max(exponent, 0) + digits
+    one = below << max(exponent, 0)
+    whole, rest = divmod(above << max(-exponent, 0), one)
+    whole += 2 * rest > one or (2 * rest == one and whole % 2)
+    near = math.ldexp(whole, exponent) if exponent <= 0 else float(min(whole << exponent, most))
+    return -near if value < 0 and near else near
 
 
 class Gaussian:
