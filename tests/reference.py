@@ -197,7 +197,7 @@ class Gaussian:
 
     def cell(self, height: Fraction, bits: int, v: int, v_bits: int, cosine: bool) -> int:
         """The cell of `bits` digits of U where t R at this angle reaches a height."""
-        with mpmath.workprec(bits + 300 + GUARD):
+        with mpmath.workprec(bits + 60 + GUARD):
             side = self.side(2 * v + 1, v_bits + 1, cosine)
             reached = mpmath.mpf(height.numerator) / height.denominator / self.ratio() / side
             return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-(reached**2) / 2), bits)))

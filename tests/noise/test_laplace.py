@@ -221,7 +221,7 @@ def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]
     plan, rng = tiers.constant_work_plan(mechanism(ratio)), np.random.default_rng(7)
     given = np.zeros(n, tiers.PLANTED)
     given["digits"][:, 0], given["negative"] = rng.integers(0, 2**31, n), rng.integers(0, 2, n)
-    found, decided = tiers.tier(plan, tiers.DOUBLE, 31, given, 0)
+    found, decided = tiers.tier(plan, tiers.DOUBLE, 31, given, tiers.ISAS[-1])
     assert 0.001 < 1 - decided.mean() < 0.02
     fresh = noise(LAW, mechanism(ratio), n, secret("fresh"))
     assert judged(LAW, ratio, fresh) == []
