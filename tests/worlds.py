@@ -175,7 +175,7 @@ ABOVE_REACH = 40  # the threshold's noise; beyond it lies less than 4^-40
 
 @cache
 def _in_units(numbers: Callable[..., Fraction], q: Fraction, reach: int) -> tuple[list[int], int]:
-    """Of -reach ... reach, over one denominator."""
+    """The numbers of -reach ... reach, over one denominator."""
     found = [numbers(q, k) for k in range(-reach, reach + 1)]
     one = math.lcm(*(each.denominator for each in found))
     return [each.numerator * (one // each.denominator) for each in found], one

@@ -402,7 +402,7 @@ def canonical(values: Sequence[bytes | str | int]) -> tuple[bytes, ...]:
 
 
 def test_the_encoding_is_injective() -> None:
-    """Of all lists of up to four such fields, those meet that are the same text, field for field."""
+    """Lists of up to four such fields meet only if they are the same text, field for field."""
     met: dict[bytes, set[tuple[bytes, ...]]] = {}
     for length in range(5):
         for values in itertools.product(alike, repeat=length):

@@ -215,7 +215,7 @@ tables = pytest.mark.parametrize(
 
 @cache
 def table_of(name: str, scale: Fraction) -> tuple[np.ndarray, np.ndarray]:
-    """What C's table says of each cell of 16 digits, and which it leaves open."""
+    """What C's table says of each cell of 16 digits, and which are undecided."""
     entries = tiers.bulk_plan(BY_NAME[name].make(scale)).tier(tiers.TABLE, 16, range(2**16), isa=0)
     return np.array([k or 0 for k in entries]), np.array([k is None for k in entries])
 

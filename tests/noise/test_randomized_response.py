@@ -206,7 +206,7 @@ def epsilon_of(law: list[list[mpmath.mpf]], n: int, delta: float) -> float:
                 weight = ways * mpmath.fprod(p**c for p, c in zip(a, counts, strict=True))
                 sums.append((mpmath.fsum(c * loss for c, loss in zip(counts, losses, strict=True)), weight))
         sums.sort(reverse=True)
-        most = list(itertools.accumulate(weight for _, weight in sums))  # of the largest losses together
+        most = list(itertools.accumulate(weight for _, weight in sums))  # the largest losses' together
         less = list(itertools.accumulate(weight * mpmath.exp(-loss) for loss, weight in sums))
         low, high = mpmath.mpf(0), sums[0][0]
         for _ in range(40):
