@@ -174,9 +174,9 @@ def judged(law: Law, scale: Fraction, draws: np.ndarray) -> list[str]:
     return gof.rejections(draws, right.cdf, right.quantile, right.variance(), right.fourth_moment())
 
 
-def exact_draws(law: Law, mechanism: Any, key: tiers.StreamKey, start: int, offsets: list[float]) -> list[int]:
-    """The exact tier's draws from `start` on; for a real law about these grid places."""
-    exact, read = tiers.law(mechanism), tiers.reader(mechanism, key)
+def exact_draws(law: Law, mechanism: Any, read: Any, start: int, offsets: list[float]) -> list[int]:
+    """The exact tier's draws from `start` on, of these digits; for a real law about grid places."""
+    exact = tiers.law(mechanism)
     return [exact.draw(read, start + i, *([Fraction(f)] if law.real else [])) for i, f in enumerate(offsets)]
 
 
@@ -195,10 +195,10 @@ def expected(
 ) -> np.ndarray:  # fmt: skip
     """The exact sum, rounded to the grid and then once to a float, by rationals alone."""
     stream, grid = tiers.StreamKey(key), Fraction(2) ** tiers.exponent(mech)
-    read, bound, found = tiers.reader(mech, stream), tiers.bound(mech), []
+    law, read, bound, found = tiers.law(mech), tiers.reader(mech, stream), tiers.bound(mech), []
     for i, value in enumerate(values.reshape(-1).tolist()):
         x = Fraction(value) if bound is None else min(max(Fraction(value), -Fraction(bound)), Fraction(bound))
-        near = reference.nearest_float(tiers.law(mech).draw(read, first + i, x / grid) * grid, single)
+        near = reference.nearest_float(law.draw(read, first + i, x / grid) * grid, single)
         found.append(min(max(near, lower), upper))
     return np.array(found).reshape(values.shape)
 

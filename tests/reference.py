@@ -14,6 +14,7 @@ from typing import TypeAlias
 import mpmath
 from blake3 import blake3
 from chacha import chacha
+from mpmath.libmp import from_rational, mpf_exp, mpf_shift, to_int
 
 GUARD = 64  # bits beyond what an answer needs; mpmath's last digits are not proved
 
@@ -113,9 +114,9 @@ class Laplace:
 
     def cell(self, height: Fraction, bits: int) -> int:
         """The cell of `bits` binary digits of U in which t E takes this value."""
-        with mpmath.workprec(bits + 200 + GUARD):
-            rest = mpmath.mpf(height.numerator) / height.denominator
-            return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-rest * self._rate()), bits)))
+        precision, rest = bits + GUARD + 16, height / self.ratio
+        tail = mpf_exp(from_rational(-rest.numerator, rest.denominator, precision), precision)
+        return int(to_int(mpf_shift(tail, bits), "f"))
 
     def rounded(self, negative: bool, prefix: int, bits: int, offset: Fraction) -> int | None:
         """K on the cell [prefix, prefix + 1) / 2^bits of U < 1, or None if it varies."""
@@ -137,18 +138,14 @@ class Laplace:
 def nearest_float(value: Fraction, single: bool) -> float:
     """The nearest float64 or float32, ties to even, at most the largest; zero is positive."""
     digits, least, most = (24, -149, 2**128 - 2**104) if single else (53, -1074, 2**1024 - 2**971)
-    size = abs(value)
-    exponent = least
-    if size > 0:
-        exponent = max(least, size.numerator.bit_length() - size.denominator.bit_length() - digits - 2)
-        while size / Fraction(2) ** exponent >= 2**digits:
-            exponent += 1
-    steps = size / Fraction(2) ** exponent
-    whole = steps.numerator // steps.denominator
-    rest = steps - whole
-    whole += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2)
-    near = min(whole * Fraction(2) ** exponent, Fraction(most))
-    return math.ldexp(near.numerator, -(near.denominator.bit_length() - 1)) * (-1 if value < 0 and near else 1)
+    above, below = abs(value.numerator), value.denominator
+    exponent = max(least, above.bit_length() - below.bit_length() - digits)
+    exponent += above << max(-exponent, 0) >= below << max(exponent, 0) + digits
+    one = below << max(exponent, 0)
+    whole, rest = divmod(above << max(-exponent, 0), one)
+    whole += 2 * rest > one or (2 * rest == one and whole % 2)
+    near = math.ldexp(whole, exponent) if exponent <= 0 else float(min(whole << exponent, most))
+    return -near if value < 0 and near else near
 
 
 class Gaussian:
@@ -181,13 +178,17 @@ class Gaussian:
         """t^2 + 1/12, but for a relative 4 exp(-2 pi^2 t^2); where that counts, a sum."""
         if self.ratio_squared >= 9:
             return float(self.ratio_squared + Fraction(1, 12))
-        return sum(2 * k**2 * self.pmf(k) for k in range(1, 40))
+        return self._moment(2)
 
     def fourth_moment(self) -> float:
         """3 t^4 + t^2/2 + 1/80, or a sum."""
         if self.ratio_squared >= 9:
             return float(3 * self.ratio_squared**2 + self.ratio_squared / 2 + Fraction(1, 80))
-        return sum(2 * k**4 * self.pmf(k) for k in range(1, 40))
+        return self._moment(4)
+
+    def _moment(self, order: int) -> float:
+        """Beyond 14 t lies less than 1e-40."""
+        return sum(2 * k**order * self.pmf(k) for k in range(1, 3 + math.ceil(14 * math.sqrt(self.ratio_squared))))
 
     @staticmethod
     def side(v: int, bits: int, cosine: bool) -> mpmath.mpf:
@@ -196,7 +197,7 @@ class Gaussian:
 
     def cell(self, height: Fraction, bits: int, v: int, v_bits: int, cosine: bool) -> int:
         """The cell of `bits` digits of U where t R at this angle reaches a height."""
-        with mpmath.workprec(bits + 300 + GUARD):
+        with mpmath.workprec(bits + 60 + GUARD):
             side = self.side(2 * v + 1, v_bits + 1, cosine)
             reached = mpmath.mpf(height.numerator) / height.denominator / self.ratio() / side
             return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-(reached**2) / 2), bits)))
@@ -228,9 +229,12 @@ class DiscreteGaussian:
         self.sigma_squared = sigma_squared
         self.summed = sigma_squared <= 2**21
         if self.summed:
-            with mpmath.workprec(400):
+            with mpmath.workprec(500):  # a term's relative error is below k^2 2^-496
                 last = math.isqrt(int(2 * sigma_squared * 280)) + 2
-                terms = [self._f(k) for k in range(last)]
+                terms, ratio, again = [mpmath.mpf(1)], self._f(1), self._f(1) ** 2
+                for _ in range(1, last):
+                    terms.append(terms[-1] * ratio)  # f(k) = f(k - 1) f(1)^(2k - 1)
+                    ratio *= again
                 self.tails = [mpmath.mpf(0)]  # all k from there on
                 for term in reversed(terms):
                     self.tails.append(self.tails[-1] + term)

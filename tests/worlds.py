@@ -29,20 +29,25 @@ PEOPLE = (
 
 
 def worst_ratio(law: Law, moves: Sequence[int], numbers: Sequence[int] = range(-1, 2), length: int = 3) -> Fraction:
-    """Over all tuples of these numbers and all neighbours, whose entries move by one of `moves`."""
-    known: dict[World, Sequence[Fraction]] = {}
+    """Over all tuples of these numbers and all neighbours, whose entries move by one of `moves`.
 
-    def of(world: World) -> Sequence[Fraction]:
-        if world not in known:
-            known[world] = law(world)
-        return known[world]
+    By logarithms first; exactly where these come near the largest.
+    """
 
-    return max(
-        max(a / b, b / a)
+    @cache
+    def of(world: World) -> list[tuple[float, Fraction]]:
+        return [(math.log(p.numerator) - math.log(p.denominator), p) for p in law(world)]
+
+    pairs = [
+        (abs(log - other), a, b)
         for world in itertools.product(numbers, repeat=length)
         for move in itertools.product(moves, repeat=length)
-        for a, b in zip(of(world), of(tuple(x + m for x, m in zip(world, move, strict=True))), strict=True)
-    )
+        for (log, a), (other, b) in zip(
+            of(world), of(tuple(x + m for x, m in zip(world, move, strict=True))), strict=True
+        )
+    ]
+    near = max(log for log, _, _ in pairs) - 1e-9
+    return max(max(a / b, b / a) for a, b in {(a, b) for log, a, b in pairs if log >= near})
 
 
 # ---------------------------------------------------- noise on counts: P(X = k) = (1-q)/(1+q) q^|k|
@@ -168,17 +173,32 @@ def loss_and_rho(p: Sequence[float], q: Sequence[float]) -> tuple[float, float]:
 ABOVE_REACH = 40  # the threshold's noise; beyond it lies less than 4^-40
 
 
+@cache
+def _in_units(numbers: Callable[..., Fraction], q: Fraction, reach: int) -> tuple[list[int], int]:
+    """The numbers of -reach ... reach, over one denominator."""
+    found = [numbers(q, k) for k in range(-reach, reach + 1)]
+    one = math.lcm(*(each.denominator for each in found))
+    return [each.numerator * (one // each.denominator) for each in found], one
+
+
+def _mass(q: Fraction, k: int) -> Fraction:
+    return (1 - q) / (1 + q) * q ** abs(k)
+
+
 def first_above(answers: World, q_threshold: Fraction, q_answer: Fraction) -> list[Fraction]:
     """P(the first above is i), and P(none) last, for threshold 0: within ABOVE_REACH."""
-    found = [Fraction(0)] * (len(answers) + 1)
-    for x in range(-ABOVE_REACH, ABOVE_REACH + 1):
-        weight = (1 - q_threshold) / (1 + q_threshold) * q_threshold ** abs(x)
+    reach = ABOVE_REACH + 1 + max(map(abs, answers))
+    (masses, whole), (lowers, one) = _in_units(_mass, q_threshold, ABOVE_REACH), _in_units(below, q_answer, reach)
+    found = [0] * (len(answers) + 1)
+    for x, mass in zip(range(-ABOVE_REACH, ABOVE_REACH + 1), masses, strict=True):
+        weight = mass
         for i, answer in enumerate(answers):
-            lower = below(q_answer, x - 1 - answer)  # answer + noise < x
-            found[i] += weight * (1 - lower)
+            lower = lowers[x - 1 - answer + reach]  # answer + noise < x
+            found[i] += weight * (one - lower)
             weight *= lower
         found[-1] += weight
-    return found
+    steps = [*range(1, len(answers) + 1), len(answers)]  # how often a weight was multiplied
+    return [Fraction(mass, whole * one**many) for mass, many in zip(found, steps, strict=True)]
 
 
 # ---------------------------------------------------------- keys that are shown from a threshold on
@@ -300,18 +320,25 @@ def delta_of_move(change: World, epsilon: float, sigma_squared: float, reach: in
 REALS = [-3.0, -1.5, -1.25, -1.0, -15 / 16, -0.5, -1 / 16, -0.0, 1 / 16, 0.25, 0.5, 9 / 16, 1.0, 2.75, 3.0, 9.0]
 
 
-class OneNoise:
-    """A law that gives one noise."""
+class OneDraw:
+    """A law that gives one draw, and keeps where on the grid its noise was to begin."""
 
-    noise = Fraction(0)
+    k, offset = 0, Fraction(0)
 
     def draw(self, read: object, i: int, offset: Fraction) -> int:
-        return math.floor(offset + self.noise + HALF)
+        self.offset = offset
+        return self.k
 
 
-def _up_to(q: Fraction, s: int) -> Fraction:
-    """P(N < s/16), where P(N > s/16) = q^s / 2 for s >= 0."""
-    return 1 - q**s / 2 if s >= 0 else q**-s / 2
+FAR = 20 * 16  # sixteenths of a step, beyond which the rest is clamped like the last
+
+
+@cache
+def _masses(q: Fraction) -> tuple[list[int], int]:
+    """P(s/16 <= N < (s + 1)/16), -FAR <= s < FAR, and their sum: P(N > s/16) = q^s / 2, s >= 0."""
+    above = [q.numerator**s * q.denominator ** (FAR - s) for s in range(FAR)] + [0]
+    one_side = [a - b for a, b in itertools.pairwise(above)]
+    return one_side[::-1] + one_side, 2 * above[0]
 
 
 def real_world(
@@ -321,29 +348,36 @@ def real_world(
     tamper: Callable[[Fraction], Fraction] = lambda z: z,
     **bounds: float,
 ) -> dict[float, dict[float, Fraction]]:
-    """Each value's whole law, by sixteenths of a step, the rest clamped like the last."""
-    law, far = OneNoise(), 20 * 16
+    """Each value's whole law, by sixteenths of a step."""
+    law, (masses, total) = OneDraw(), _masses(q)
     result = tiers.with_law(mechanism, law, **bounds)
-    mass = {s: _up_to(q, s + 1) - _up_to(q, s) for s in range(-far, far)}
-    mass[-far] += _up_to(q, -far)
-    mass[far - 1] += 1 - _up_to(q, far)
+    noises = [tamper(Fraction(2 * s + 1, 32)) for s in range(-FAR, FAR)]
     found: dict[float, dict[float, Fraction]] = {}
     for value in values:
-        results: dict[float, Fraction] = {}
-        for s in range(-far, far):
-            law.noise = tamper(Fraction(2 * s + 1, 32))
+        result(value)
+        begin, draws, results = law.offset + HALF, dict[int, int](), dict[float, int]()
+        for noise, mass in zip(noises, masses, strict=True):
+            k = (begin.numerator * noise.denominator + noise.numerator * begin.denominator) // (
+                begin.denominator * noise.denominator
+            )
+            draws[k] = draws.get(k, 0) + mass
+        for law.k, mass in draws.items():
             y = result(value)
-            results[y] = results.get(y, Fraction(0)) + mass[s]
-        found[value] = results
+            results[y] = results.get(y, 0) + mass
+        found[value] = {y: Fraction(mass, total) for y, mass in results.items()}
     return found
 
 
 def leaks(laws: dict[float, dict[float, Fraction]], q: Fraction, granularity: float) -> int:
     """Pairs of values, and results, apart by more than e^(epsilon |x - x'| / sensitivity)."""
-    count = 0
-    for x, of_x in laws.items():
-        assert sum(of_x.values()) == 1
-        for other, of_other in laws.items():
-            most = q ** -int(16 * abs(Fraction(x) - Fraction(other)) / Fraction(granularity))
-            count += sum(mass > most * of_other.get(y, Fraction(0)) for y, mass in of_x.items())
+    count, one = 0, math.lcm(*(mass.denominator for law in laws.values() for mass in law.values()))
+    shares = {
+        x: {y: mass.numerator * (one // mass.denominator) for y, mass in of_x.items()} for x, of_x in laws.items()
+    }
+    for x, of_x in shares.items():
+        assert sum(of_x.values()) == one
+        for other, of_other in shares.items():
+            far = int(16 * abs(Fraction(x) - Fraction(other)) / Fraction(granularity))
+            less, more = q.numerator**far, q.denominator**far
+            count += sum(mass * less > of_other.get(y, 0) * more for y, mass in of_x.items())
     return count

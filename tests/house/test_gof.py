@@ -30,6 +30,17 @@ def test_bins_cover_the_line_and_expect_ten() -> None:
     assert min(mass) * 100_000 >= 10
 
 
+@pytest.mark.parametrize("width", [1, 100, 2**15, 2**16, 2**17, 2**40, 2**61])
+def test_a_tally_is_of_every_draw(width: int) -> None:
+    """Edges next to each other and far apart, draws on them, beside them and beyond."""
+    rng = np.random.default_rng(width)
+    edges = np.unique(rng.integers(-width, width, 100))
+    edges = np.unique(np.concatenate([edges, edges[:3] + 1]))
+    draws = np.concatenate([rng.integers(-2 * width, 2 * width, 5000), *(edges + near for near in (-1, 0, 1))])
+    cells = np.searchsorted(edges, draws, side="left")
+    assert gof.tally(draws, edges.tolist()).tolist() == np.bincount(cells, minlength=edges.size + 1).tolist()
+
+
 def test_a_right_sampler_passes_and_p_values_are_level() -> None:
     """None of NumPy's 300 samples of the right law is rejected (false-alarm rate 3e-7 in all)."""
     rng = np.random.default_rng(1)

@@ -432,8 +432,8 @@ def dependence(ratio: Fraction, a: np.ndarray, b: np.ndarray) -> list[str]:
     upto = np.array([0.0, *(law.cdf(k) for k in edges), 1.0])
     share = np.diff(upto)
     expected = n * np.outer(share, share)
-    cells = np.zeros_like(expected)
-    np.add.at(cells, (np.searchsorted(edges, a), np.searchsorted(edges, b)), 1)
+    places = np.ravel_multi_index((np.searchsorted(edges, a), np.searchsorted(edges, b)), expected.shape)
+    cells = np.bincount(places, minlength=expected.size).reshape(expected.shape)
     variance, fourth = law.variance(), law.fourth_moment()
     centred = (a**2 - variance) * (b**2 - variance) / (fourth - variance**2)
     for name, p in (

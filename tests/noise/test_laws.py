@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -91,23 +91,29 @@ def test_golden_files_are_those_of_the_records() -> None:
 STARTS = [0, 63, 64, 500, 10**6 - 50, 2**40 - 150, 2**63 - 700]
 
 
-def places(n: int, rng: random.Random) -> list[float]:
+def places(n: int, seed: int) -> list[float]:
     """Where on the grid the noise of n draws begins: on it, midway, nearly so, anywhere."""
-    kinds: list[Callable[[], float]] = [
-        lambda: 0.0, lambda: 0.5, lambda: -0.5, lambda: rng.random() - 0.5, lambda: 2.0 ** -rng.randrange(1, 1074),
-    ]  # fmt: skip
-    return [rng.choice(kinds)() for _ in range(n)]
+    rng = np.random.default_rng(seed)
+    kinds = 0.0, 0.5, -0.5, rng.random(n) - 0.5, np.ldexp(1.0, -rng.integers(1, 1074, n))
+    return np.choose(rng.integers(0, len(kinds), n), kinds).tolist()
+
+
+@cache
+def read_once(secret: bytes, width: int) -> Any:
+    """The digits of a stream's words, which all laws and scales read."""
+    return cache(tiers.reader_of(tiers.StreamKey(secret), width))
 
 
 @over("scales")
 def test_the_stream_maps_to_the_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """C's draws, by either path, are the exact tier's from equal digits, wherever a call begins."""
-    mech, key, rng = law.make(scale), tiers.StreamKey(secret("stream")), random.Random(f"{law} {scale}")
-    bulk, constant_work_plan = tiers.bulk_plan(mech), tiers.constant_work_plan(mech)
+    mech, bytes_of_key, rng = law.make(scale), secret("stream"), random.Random(f"{law} {scale}")
+    key, bulk, constant_work_plan = tiers.StreamKey(bytes_of_key), tiers.bulk_plan(mech), tiers.constant_work_plan(mech)
+    read = read_once(bytes_of_key, constant_work_plan.width)
     for start in STARTS:
         n = rng.choice([1, 2, 65, 130, 220, 300, 700])
-        offsets = places(n, rng)
-        exact = exact_draws(law, mech, key, start, offsets)
+        offsets = places(n, rng.getrandbits(32))
+        exact = exact_draws(law, mech, read, start, offsets)
         for isa in tiers.ISAS:
             for plan, constant_work in ((bulk, False), (bulk, True), (constant_work_plan, True)):
                 cuts = sorted({0, n, *(rng.randrange(n) for _ in range(4))})
@@ -152,7 +158,7 @@ some = pytest.mark.parametrize(("law", "scale"), [(law, scale) for law in LAWS f
 @some
 def test_bulk_and_constant_work_draws_are_equal(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """30,000 draws, undecided in whole batches: bulk, constant work, all instruction sets."""
-    mech, key, offsets = law.make(scale), tiers.StreamKey(secret("equal")), places(30_000, random.Random(str(scale)))
+    mech, key, offsets = law.make(scale), tiers.StreamKey(secret("equal")), places(30_000, seed=5)
     bulk, constant_work_plan, left = tiers.bulk_plan(mech), tiers.constant_work_plan(mech), 0
     draws = np.array(filled(law, constant_work_plan, key, 12_345, offsets, constant_work=True), float)
     for isa in tiers.ISAS:
@@ -171,7 +177,7 @@ EDGES = [edge + near for edge in (0, 64, 128, 256, 512, 1024, 2**40) for near in
 def test_few_draws_are_those_of_a_long_call(law: Law, scale: Fraction) -> None:
     """From any place on, one and two groups of blocks or a draw's own blocks: the same digits."""
     mech, key = law.make(scale), tiers.StreamKey(bytes(range(32)))
-    plan, offsets = tiers.constant_work_plan(mech), places(300 + 1024, random.Random(7))
+    plan, offsets = tiers.constant_work_plan(mech), places(300 + 1024, seed=7)
     for isa in tiers.ISAS:
         for first in (0, 2**40 - 512):
             long = filled(law, plan, key, first, offsets, constant_work=True, isa=isa)
@@ -185,7 +191,7 @@ def test_few_draws_are_those_of_a_long_call(law: Law, scale: Fraction) -> None:
 @some
 def test_a_hosts_mode_changes_no_draw(law: Law, scale: Fraction, host: ctypes.CDLL) -> None:
     """A host's rounding mode and flush are put aside: equal draws, no more of them undecided."""
-    mech, key, offsets = law.make(scale), tiers.StreamKey(bytes(range(32))), places(700, random.Random(3))
+    mech, key, offsets = law.make(scale), tiers.StreamKey(bytes(range(32))), places(700, seed=3)
     for plan, constant_work in ((tiers.bulk_plan(mech), False), (tiers.constant_work_plan(mech), True)):
         for isa in tiers.ISAS:
             expected = filled(law, plan, key, 9, offsets, constant_work=constant_work, isa=isa)
@@ -207,32 +213,33 @@ tables = pytest.mark.parametrize(
 )
 
 
+@cache
+def table_of(name: str, scale: Fraction) -> tuple[np.ndarray, np.ndarray]:
+    """What C's table says of each cell of 16 digits, and which are undecided."""
+    entries = tiers.bulk_plan(BY_NAME[name].make(scale)).tier(tiers.TABLE, 16, range(2**16), isa=0)
+    return np.array([k or 0 for k in entries]), np.array([k is None for k in entries])
+
+
 @tables
 def test_table_certificate(law: Law, scale: Fraction) -> None:
-    """Entries are the law's on their cells, undecided at each threshold; the sign mirrors."""
-    right = of_digits(law, scale)
-    table = tiers.bulk_plan(law.make(scale)).tier(tiers.TABLE, 16, range(2**16), isa=0)
-    opened = {cell for cell in range(2**15) if table[cell] is None}
-    k = 1
-    while right.threshold(k, 15) > 0:
-        k += 1
-    assert opened == {0} | {right.threshold(j, 15) for j in range(1, k)}
-    rest = random.Random(1).sample(range(2**15), 500)
-    assert all(table[cell] == right.magnitude(cell, 15) for cell in [*rest, *sorted(opened)[:500], 2**15 - 1])
-    assert all(
-        table[2**15 + cell] is None if cell in opened else table[2**15 + cell] == -table[cell] for cell in range(2**15)
-    )
-    magnitudes = [table[cell] for cell in range(2**15) if cell not in opened]
-    # monotone between undecided cells, so the sample stands for all
-    assert magnitudes == sorted(magnitudes, reverse=True)
+    """Every entry is the law's on its cell, undecided at each threshold; the sign mirrors."""
+    right, (table, opened) = of_digits(law, scale), table_of(law.name, scale)
+    thresholds = list(itertools.takewhile(lambda cell: cell > 0, (right.threshold(k, 15) for k in itertools.count(1))))
+    undecided = np.array(sorted({0, *thresholds}))
+    assert np.array_equal(np.flatnonzero(opened), [*undecided, *(2**15 + undecided)])
+    # as many thresholds lie above a cell as its magnitude says
+    above = len(thresholds) - np.searchsorted(thresholds[::-1], np.arange(2**15), side="right")
+    above[undecided] = 0
+    assert np.array_equal(table, [*above, *-above])
+    for cell in random.Random(1).sample(range(2**15), 50):
+        assert right.magnitude(cell, 15) == (None if opened[cell] else table[cell])
 
 
 @tables
 def test_small_world_of_the_digits(law: Law, scale: Fraction) -> None:
     """All 2^15 prefixes of U: a probability is decided cells, plus undecided ones at most."""
-    right = of_digits(law, scale)
-    table = tiers.bulk_plan(law.make(scale)).tier(tiers.TABLE, 16, range(2**15), isa=0)
-    counts = np.bincount([k for k in table if k is not None])
+    right, (table, opened) = of_digits(law, scale), table_of(law.name, scale)
+    counts = np.bincount(table[: 2**15][~opened[: 2**15]])
     twice = law.name != "one_sided_geometric"
     for k, count in enumerate(counts):
         probability = right.pmf(k) * (2 if k and twice else 1) * 2**15
@@ -250,11 +257,8 @@ FRESH = [(law, scale) for law in INTEGERS for scale in numbers("1 10 100")]
 )
 def test_a_fresh_start_for_open_draws_is_rejected(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """Fresh draws or entries for undecided cells have another law; 2^23 draws show it."""
-    mech, n, rng = law.make(scale), 2**23, np.random.default_rng(7)
-    entries = tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)
-    open_ = np.array([k is None for k in entries])
-    table = np.array([0 if k is None else k for k in entries])
-    words = rng.integers(0, 2**16, n)
+    mech, n, rng, (table, open_) = law.make(scale), 2**23, np.random.default_rng(7), table_of(law.name, scale)
+    words = rng.integers(0, 2**16, n, np.uint16)
     found, left = table[words], np.flatnonzero(open_[words])
     fresh = noise(law, mech, n, secret("fresh"))
     assert judged(law, scale, fresh) == []
@@ -291,9 +295,8 @@ def test_exact_law_off_the_grid(name: str, ratio: Fraction, offset: Fraction, se
 
     def p_value(about: Fraction) -> float:
         edges, mass = gof.bins(law.quantile, lambda k: law.cdf(k, about), N)
-        seen = np.bincount(np.searchsorted(np.array(edges), draws, side="left"), minlength=len(mass))
         expected = np.array(mass) * N
-        return gof.chi2_p(float(((seen - expected) ** 2 / expected).sum()), len(mass) - 1)
+        return gof.chi2_p(float(((gof.tally(draws, edges) - expected) ** 2 / expected).sum()), len(mass) - 1)
 
     assert p_value(Fraction(float(offset))) >= gof.ALPHA
     assert ratio > 3 or abs(offset) < Fraction(1, 10) or p_value(Fraction(0)) < gof.ALPHA  # rounded before the noise

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +18,7 @@ FORKS = (
     FORKED
     + """
     mech = dpfast.DiscreteLaplace(1, 10**6)
-    big = np.zeros(2**20, np.int64)
+    big = np.zeros(2**19, np.int64)  # two threads' shares
     key, secret = dpfast.Key.generate().derive("forks"), os.urandom(32)
 
     def noise(n=64):  # 64 draws at this scale are never twice the same
@@ -113,15 +112,14 @@ def test_a_fork_while_another_thread_takes_a_label() -> None:
     assert output.split() == ["4"]
 
 
-@pytest.mark.parametrize("seconds", [0, 0.002, 0.01])
-def test_a_forked_child_has_no_key(seconds) -> None:
+def test_a_forked_child_has_no_key(tmp_path) -> None:
     """Blank, whatever another thread does: also while it hashes under the key."""
     output = python(
         FORKS
         + """
     import contextlib, time
     master = dpfast.Key.generate()
-    held = [master, key, dpfast.KeyFile.create(f"{sys.argv[2]}/visits.key"), master.derive("more"), master.derive("more")]
+    held = [master, key, dpfast.KeyFile.create(f"{sys.argv[1]}/visits.key"), master.derive("more"), master.derive("more")]
     digester = key.digester(mech)
     digest = digester(0, [1, 2, 3])
     seal = key.seal(mech, [digest], shape=(3,))
@@ -152,37 +150,42 @@ def test_a_forked_child_has_no_key(seconds) -> None:
     threads = [threading.Thread(target=busy, daemon=True) for _ in range(2)]  # else a failure would hang
     for thread in threads:
         thread.start()
-    for _ in range(10):
-        time.sleep(float(sys.argv[1]))
+    for seconds in [0, 0.002, 0.01] * 10:
+        time.sleep(seconds)
         print(forked(child))
     stop.set()
     for thread in threads:
         thread.join()
     assert len(bytes(master)) == 32  # the parent has its keys
     """,
-        seconds,
-        tempfile.mkdtemp(),
+        tmp_path,
     )
-    assert output.split() == ["7", "True"] * 10
+    assert output.split() == ["7", "True"] * 30
 
 
-@pytest.mark.parametrize("delay", [0, 0.005, 0.02, 0.06, 0.12, 0.25])
-def test_forks_in_the_middle_of_a_first_release(delay) -> None:
-    """While another thread builds a table, imports and compiles, a forked child does not hang."""
+def test_forks_in_the_middle_of_a_first_release() -> None:
+    """While another thread builds a table, imports and compiles, a forked child does not hang.
+
+    Each first release is in a process of its own, forked from one that has released nothing.
+    """
     output = python(
         FORKS
         + """
     import time
-    first = threading.Thread(target=lambda: dpfast.DiscreteLaplace(1, 10).release(np.zeros(5000, np.int64)))
-    first.start()
-    time.sleep(float(sys.argv[1]))
-    print(len(set(forked(everything).split())))
-    first.join()
-    print(len(set(everything().split())))
-    """,
-        delay,
+
+    def forks_after(delay):
+        first = threading.Thread(target=lambda: dpfast.DiscreteLaplace(1, 10).release(np.zeros(5000, np.int64)))
+        first.start()
+        time.sleep(delay)
+        found = [forked(everything)]
+        first.join()
+        return " ".join(str(len(set(each.split()))) for each in (*found, everything()))
+
+    for delay in (0, 0.005, 0.02, 0.06, 0.12, 0.25):
+        print(forked(lambda: forks_after(delay)))
+    """
     )
-    assert output.split() == ["4", "4"]
+    assert output.split() == ["4", "4"] * 6
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])

@@ -205,10 +205,14 @@ def epsilon_of(law: list[list[mpmath.mpf]], n: int, delta: float) -> float:
                 ways = math.factorial(n) // math.prod(map(math.factorial, counts))
                 weight = ways * mpmath.fprod(p**c for p, c in zip(a, counts, strict=True))
                 sums.append((mpmath.fsum(c * loss for c, loss in zip(counts, losses, strict=True)), weight))
-        low, high = mpmath.mpf(0), max(loss for loss, _ in sums)
+        sums.sort(reverse=True)
+        most = list(itertools.accumulate(weight for _, weight in sums))  # the largest losses' together
+        less = list(itertools.accumulate(weight * mpmath.exp(-loss) for loss, weight in sums))
+        low, high = mpmath.mpf(0), sums[0][0]
         for _ in range(40):
             middle = (low + high) / 2
-            over = mpmath.fsum(w * -mpmath.expm1(middle - loss) for loss, w in sums if loss > middle)
+            many = sum(loss > middle for loss, _ in sums)
+            over = most[many - 1] - mpmath.exp(middle) * less[many - 1]
             low, high = (middle, high) if over > delta else (low, middle)
         found = max(found, float(high))
     return found

@@ -319,14 +319,15 @@ def test_a_plan_that_never_decides(way) -> None:
 def test_draws_of_the_exact_tier_are_added_exactly(way, in_place) -> None:
     """Every count gets count + draw i, clamped as any integer; in place counts are kept."""
     n, start = 6, 10**6 + 61  # beside the middle of a pair of registers
-    draws = [drawn(WAYS[way]()["plan"].width, start + i) for i in range(n)]
+    how = WAYS[way]()
+    draws = [drawn(how["plan"].width, start + i) for i in range(n)]
     kinds = ("i8", "i8"), ("i8", "u8"), ("u8", "i8"), ("u8", "u8"), ("i4", "u4"), (">u2", "u2")
     for given_, made in (*kinds, *((d, d) for d in "iIhHbB")):
         for lower, upper in ((None, None), (3, 100)):
             counts = at_the_ends(np.dtype(given_), n)
             values, out = counts.tolist(), counts.view(made) if in_place else np.full(n, 77, made)
             low, high = clamps(np.dtype(made), lower, upper)
-            tiers.added(counts, out, lower=lower, upper=upper, start=start, **WAYS[way]())
+            tiers.added(counts, out, lower=lower, upper=upper, start=start, **how)
             assert out.tolist() == [clamp(x + k, low, high) for x, k in zip(values, draws, strict=True)]
 
 
@@ -358,8 +359,10 @@ def some_open() -> tuple[tiers.Plan, np.ndarray]:
     assert 100 < len(opened) < 1000
     for i in opened:
         draws[i] = drawn(16, start + i)
-    sums = exact_sums(at_the_ends(np.dtype("i8"), len(draws)), draws)
-    return plan, np.clip(sums, -(2**63), 2**63 - 1).astype(np.int64)
+    counts, ends, far = at_the_ends(np.dtype("i8"), len(draws)), np.iinfo(np.int64), 2**62
+    lowest = np.where(counts < 0, ends.min - counts.clip(max=0), -far)  # noise for which there is room
+    highest = np.where(counts > 0, ends.max - counts.clip(min=0), far)
+    return plan, counts + np.array(draws).clip(lowest, highest)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

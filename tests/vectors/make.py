@@ -25,7 +25,7 @@ KEY = bytes(range(32))
 
 def row(law: Law, scale: Fraction, start: int) -> dict[str, object]:
     mech, key, offsets = law.make(scale), tiers.StreamKey(KEY), law.offset(20_000)
-    exact = exact_draws(law, mech, key, start, offsets[:32])
+    exact = exact_draws(law, mech, tiers.reader(mech, key), start, offsets[:32])
     draws = filled(law, tiers.bulk_plan(mech), key, start, offsets, constant_work=False)
     assert draws[:32] == exact
     digest = hashlib.sha256(repr(draws).encode()).hexdigest()
