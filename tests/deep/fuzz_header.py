@@ -75,8 +75,8 @@ def check(*, cheap: bool) -> dict[str, Any]:
 
 def _compiled(source: Path, to: Path, *, watched: bool = True) -> Path:
     made = to / f"{source.stem}.o"
-    guided = ["-fsanitize=fuzzer-no-link"] if source.stem in GUIDED else []
-    _clang(*FLAGS, *(SANITIZE if watched else ()), *guided, f"-I{source.parent}", f"-I{to / 'csrc'}", "-c", "-o", made, source)
+    flags = [*FLAGS, *(SANITIZE if watched else ()), *(["-fsanitize=fuzzer-no-link"] if source.stem in GUIDED else [])]
+    _clang(*flags, f"-I{source.parent}", f"-I{to / 'csrc'}", "-c", "-o", made, source)
     return made
 
 
