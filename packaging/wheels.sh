@@ -193,7 +193,7 @@ emulate() { # wheel, parts (those of tests/deep/aarch64.py if none is named)
             "$run" -m dpfast selftest >"$log" 2>&1
         else
             "${pytest[@]}" -n 2 "$part" >"$log" 2>&1 || {
-                grep -qE '^ERROR:.*(qemu_plugin|cpu_exec)' "$log" && "${pytest[@]}" --lf "$part" >"$log.again" 2>&1
+                grep -qE '^(E +)?ERROR:.*(qemu_plugin|cpu_exec)' "$log" && "${pytest[@]}" --lf "$part" >"$log.again" 2>&1
             }
         fi || { cat "$log" "$log.again" | tail -n 100 >&2; die "$part fails on AArch64"; }
         table 'print(told(*sys.argv[1:]))' "$part" "$log" "$log.again"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 import sys
 import sysconfig
@@ -15,15 +14,15 @@ from contextlib import suppress
 import pytest
 import tiers
 from fresh import python
-from places import ROOT, TESTS
+from places import TESTS
 from proofs import CSRC
 
 # ------------------------------------------------------------------ the record that threads share
 
-PATH = os.pathsep.join(map(str, (ROOT, TESTS)))
 SHARED = """
 import sys
 import numpy as np
+sys.path.append(sys.argv[2])
 import tiers
 import dpfast
 
@@ -45,9 +44,9 @@ print("unwritten")
 @pytest.mark.skipif(sys.platform == "win32", reason="mprotect is not Windows'")
 def test_nothing_writes_the_record_that_threads_share() -> None:
     """Neither Python nor C, of integers and reals, plain and in pieces."""
-    assert python(SHARED, "as it is", PYTHONPATH=PATH).split() == ["unwritten"]
+    assert python(SHARED, "as it is", TESTS).split() == ["unwritten"]
     with pytest.raises(AssertionError, match=r"exit -(10|11)"):  # SIGBUS on macOS
-        python(SHARED, "planted", PYTHONPATH=PATH)
+        python(SHARED, "planted", TESTS)
 
 
 # ------------------------------------------------------------------ the garbage collector
