@@ -102,11 +102,7 @@ def test_a_rho_beyond_use_is_called_so(capsys) -> None:
     ("picture", "most", "name"),
     [
         *(("noise", 0.5, name) for name in NAMED),
-        *(
-            pytest.param(picture, 0.6, name, marks=[pytest.mark.slow] * (name not in {"discrete-laplace", "gaussian"}))
-            for picture in ("posterior", "loss")
-            for name in NAMED
-        ),
+        *((picture, 0.6, name) for picture in ("posterior", "loss") for name in NAMED),
         *(pytest.param("costs --releases 6", 0.6, name, marks=pytest.mark.slow) for name in NAMED),
     ],
 )
@@ -193,12 +189,7 @@ ANY_SIZE = [
 @pytest.mark.parametrize(
     ("options", "picture", "name"),
     [
-        *((options, "noise", "noise.SVG") for options in ANY_WIDTH[:-4:3]),
-        *(
-            pytest.param(options, "noise", "noise.SVG", marks=pytest.mark.slow)
-            for at, options in enumerate(ANY_WIDTH)
-            if at % 3
-        ),
+        *((options, "noise", "noise.SVG") for options in ANY_WIDTH[:-4]),
         *((options, "noise", "noise.png") for options in ANY_WIDTH[-4:]),
         (FEW_STEPS, "loss", "loss.svg"),
         *((options, picture, f"{picture}.svg") for options in ANY_SIZE for picture in ("posterior", "loss")),

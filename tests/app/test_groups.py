@@ -91,7 +91,7 @@ def write(path: Path, numbers: list[Any], rows: int) -> Path:
 @pytest.mark.parametrize("start", [pytest.param(start, marks=[pytest.mark.slow] * (start in AS_WELL)) for start in INS])
 @pytest.mark.parametrize(
     ("law", "neighbours"),
-    [pytest.param(LAW, COUNTS, id="counts"), pytest.param(REAL, REALS, id="reals", marks=pytest.mark.slow)],
+    [pytest.param(LAW, COUNTS, id="counts"), pytest.param(REAL, REALS, id="reals")],
 )
 def test_out_is_a_function_of_its_own_cells(tmp_path, start, law, neighbours) -> None:
     """Inputs whose private cells, groups and files differ, and equal noisy numbers: equal bytes."""
@@ -198,9 +198,8 @@ def test_bytes_of_cells() -> None:
 
 
 @MEASURED
-@pytest.mark.parametrize(
-    "end", [".arrow", *(pytest.param(end, marks=pytest.mark.slow) for end in (".parquet", ".feather"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [".arrow", ".parquet", ".feather"])
 def test_wide_texts_take_the_memory_of_a_group(tmp_path, end) -> None:
     """100 MB of texts of 10,000 random letters each: no group holds 65,536 rows of them."""
     with (tmp_path / "in.csv").open("w") as file:

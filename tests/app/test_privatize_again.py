@@ -848,9 +848,8 @@ def peaks(folder: Path, end: str, before: str = "") -> list[int]:
 
 
 @MEASURED
-@pytest.mark.parametrize(
-    "end", [".npy", *(pytest.param(end, marks=pytest.mark.slow) for end in (".csv", ".parquet", ".arrow"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [".npy", ".csv", ".parquet", ".arrow"])
 def test_memory_does_not_grow_with_the_file(tmp_path, end) -> None:
     fewer, more = peaks(tmp_path, end)
     assert more - fewer < 50, (fewer, more)  # three bytes a row

@@ -77,17 +77,7 @@ def test_every_check_has_a_planted_defect_and_every_defect_its_output(passed) ->
     assert {each.output for each in PLANTED_DEFECTS.values()} == set().union(*seen.values())
 
 
-# Beside the same of snapping and one-sided noise, which are drawn for less.
-DEAR = {
-    f"{what}-{law}"
-    for law in sorted({*LAWS} - {"snapping", "one_sided_geometric"})
-    for what in ("sign", "tail", "zero")
-}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in PLANTED_DEFECTS]
-)
+@pytest.mark.parametrize("name", PLANTED_DEFECTS)
 def test_a_planted_defect_is_found_by_its_check(name: str) -> None:
     """The check fails, and says what is wrong; the defect is gone with the run."""
     defect = PLANTED_DEFECTS[name]

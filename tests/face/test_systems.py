@@ -238,6 +238,7 @@ DOORS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_works_on_windows(tmp_path) -> None:
     """What works there works under the shim, and the rest is refused in words: nothing is made.
 

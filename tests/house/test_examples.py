@@ -82,7 +82,7 @@ def needed(example: Path) -> str:
 
 
 # Dear by size or by what their library imports; tests of the adapters meet the same doors.
-DEAR = {"made_up_census", "many_workers", "records_to_release"} | {
+DEAR = {"answering_others", "made_up_census", "many_workers", "records_to_release"} | {
     f"with_{name}"
     for name in ("dask", "diffprivlib", "dp_accounting", "duckdb", "opendp", "pipeline_dp", "polars_lazy")
 }

@@ -88,6 +88,7 @@ def _x86_64() -> None:
         pytest.skip("the planted libraries are those of gcc on x86-64")
 
 
+@pytest.mark.slow
 def test_a_sound_wheel_has_no_fault(tmp_path: Path, archives: Any) -> None:
     assert archives.faults(_wheel(tmp_path), avoid=(str(tmp_path),)) == []
 

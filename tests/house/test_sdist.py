@@ -23,6 +23,7 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 def test_the_source_distribution_holds_every_file_of_the_repository(tmp_path) -> None:
     """So whoever builds from it can run each test and each check."""
     files = [name for name in git("ls-files", "-z").split("\0") if name and (ROOT / name).is_file()]

@@ -326,9 +326,8 @@ def test_no_helper_writes_when_a_storm_of_exceptions_is_over() -> None:
     assert python(STORM).split() == ["0", "1", "0", "0"]
 
 
-@pytest.mark.parametrize(
-    "way", ["refused", *(pytest.param(way, marks=pytest.mark.slow) for way in ("never begins", "late"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["refused", "never begins", "late"])
 def test_threads_that_do_not_start_leave_their_part_to_the_caller(way) -> None:
     """Kernels, helpers: the release is as with all threads; no wait for one that never begins."""
     output = python(
@@ -410,16 +409,13 @@ def undisturbed() -> str:
     return f"{made['release']()}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "fault"),
     [
-        pytest.param("numba.core.types", "interrupt"),
-        *(
-            pytest.param(module, fault, marks=pytest.mark.slow)
-            for module in ("numba", "numba.core.types", "numba.core.typing", "dpfast.noise.kernels.fixed_point")
-            for fault in ("interrupt", "fail")
-            if (module, fault) != ("numba.core.types", "interrupt")
-        ),
+        (module, fault)
+        for module in ("numba", "numba.core.types", "numba.core.typing", "dpfast.noise.kernels.fixed_point")
+        for fault in ("interrupt", "fail")
     ],
 )
 def test_a_fault_while_numba_loads_is_over_with_the_call(module, fault) -> None:
@@ -569,7 +565,8 @@ TWICE = """
 """
 
 
-@pytest.mark.parametrize(("kernels", "least"), [("one", 1), pytest.param("all", 4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("kernels", "least"), [("one", 1), ("all", 4)])
 def test_an_install_that_cannot_be_written(kernels, least, home, tmp_path) -> None:
     """The kernels are cached in the user's folder, and the next process loads them there."""
     cache = tmp_path / "cache"

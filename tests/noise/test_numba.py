@@ -63,7 +63,10 @@ def test_the_law_is_the_mechanisms(law: laws.Law) -> None:
         assert laws.judged(law, Fraction(23, 2), steps) != []
 
 
-@pytest.mark.parametrize("kind", ["int32", "uint8", "uint64", "longlong", "float32"])
+@pytest.mark.parametrize(
+    "kind",
+    ["int32", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("uint8", "uint64", "longlong", "float32"))],
+)
 def test_each_type_has_its_ends_and_bounds(kind: str) -> None:
     """In place, too."""
     made = Laplace if kind == "float32" else DiscreteLaplace

@@ -188,7 +188,7 @@ def test_forks_in_the_middle_of_a_first_release() -> None:
     assert output.split() == ["4", "4"] * 6
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.slow), "forkserver", "fork"])
 def test_multiprocessing(tmp_path, method) -> None:
     """Mechanisms, digesters, sealed keys reach workers: fresh noise differs, a block has one."""
     found = workers(
