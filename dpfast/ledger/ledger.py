@@ -37,8 +37,8 @@ from dpfast.noise.release.seal import (
     kind_of,
     must_be_alike,
     must_continue,
-    note_here,
     records,
+    reserve_here,
 )
 from dpfast.noise.release.secret import ID_LENGTH, Labelled, encode
 from dpfast.noise.release.steps import Stepping
@@ -382,9 +382,9 @@ class Ledger:
             self._store.look(charge, _hash(about.label), known)  # the ledger also says since when
             raise
         after = self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
-        note_here(seal)
         if after and seal._key.place is not None:  # noqa: SLF001
             head.note(seal._key.place, self._store.terms.digest, after)  # noqa: SLF001
+        reserve_here(seal, resume=True)  # another thread may have released another input meanwhile
 
     # ------------------------------------------------------------------ running totals
 
@@ -890,4 +890,4 @@ def _text(name: str, value: str) -> str:
         raise ParameterError(
             f"{name} must be printable, on one line, of at most {LONGEST_TEXT} characters, got {value!r:.40}"
         )
-    return value
+    return str.__str__(value)  # of whatever class: SQLite keeps its characters

@@ -77,7 +77,7 @@ MUTANTS = [
     Mutant("other counts at once are drawn for nothing", SEAL, "if known is not None and not hmac.compare_digest(known[1], tag):", "if False:",
            "test_running_steps.py -k 'another_release or known_to'"),
     Mutant("the process forgets what a ledger's steps were", STEPS, "            self._seal.compare_here(t, tag, note=True)\n", "", "test_running_steps.py -k known_to"),
-    Mutant("the process forgets that a ledger has paid", STEPS, "    note_here(seal.seal(totals.mechanism))\n", "", "test_running_steps.py -k known_to"),
+    Mutant("the process forgets that a ledger has paid", STEPS, "    reserve_here(seal.seal(totals.mechanism), resume=True)\n", "", "test_running_steps.py -k known_to"),
     Mutant("a ledger's step is another than the process took", STEPS, "            self._seal.compare_here(t, tags[0], note=False)\n", "", "test_running_steps.py -k not_another"),
     Mutant("a ledger's totals are others than the process sealed", STEPS, "    compare_here(seal.seal(totals.mechanism))\n", "", "test_running_steps.py -k not_another"),
     Mutant("a step takes a part of what was counted together", STEPS, "            refuse_over_time(counts, totals, origin.cells)", "            pass", "test_running_steps.py -k know_their"),

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+from enum import Enum
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from seals import MECH, SECRET, known
 import dpfast.testing
 from dpfast import DiscreteGaussian, DiscreteLaplace, Key, Ledger
 from dpfast.errors import InsecureKeyWarning, KeyReuseError, OtherInputError
+from dpfast.ledger.store import Store
 from dpfast.noise.mechanisms import mechanism
 from dpfast.noise.release import blocks
 from dpfast.noise.release import seal as sealing
@@ -130,3 +133,85 @@ def test_a_step_that_fails_leaves_zeros(
     found = MECH.release(counts, key=known(), resume=True)
     tiers.forget_labels()
     assert (MECH.release(counts, key=known(), out=np.zeros_like(counts)) == found).all()
+
+
+# ------------------------------------------------------------------ the same label, and what it is compared with
+
+
+class Text(str, Enum):  # noqa: UP042  a StrEnum prints its characters
+    """Equal to a text, and printed as another."""
+
+    VISITS = "visits"
+
+
+def test_a_text_is_its_characters_whatever_its_class(tmp_path: Path) -> None:
+    """As a label, a term, a column, and in a ledger: else one label has two noises."""
+    assert str(Text.VISITS) != "visits"
+    master, values = Key.generate(), np.arange(100)
+    first = MECH.release(values, key=master.derive("visits"))
+    assert (MECH.release(values, key=master.derive(Text.VISITS), resume=True) == first).all()
+
+    key = master.derive("sealed")
+    digest = [key.digester(MECH)(0, values)]
+
+    def drawn(text: str, *, resume: bool) -> Any:
+        return (
+            key.seal(MECH, digest, shape=(100,), terms={"order": text}).without_ledger(resume=resume).release(0, values)
+        )
+
+    assert (drawn("visits", resume=False) == drawn(Text.VISITS, resume=True)).all()
+    digests = [key.digester(MECH, column=column)(0, values) for column in ("visits", Text.VISITS)]
+    assert digests[0].digest == digests[1].digest
+
+    ledger = Ledger(tmp_path / "budget.db", 9, create=True)
+    ledger.release(MECH, values, label=Text.VISITS)
+    assert [entry.label for entry in Ledger(tmp_path / "budget.db").history()] == ["visits"]
+
+
+def test_a_seal_whose_manifest_is_exchanged_is_refused() -> None:
+    """What is compared is what stream keys are made from, not what a seal says of itself."""
+    key, values = Key.generate().derive("visits"), np.arange(100)
+    one, other = (
+        key.seal(law, [key.digester(law)(0, values)], shape=(100,)) for law in (MECH, DiscreteLaplace(2, 10**6))
+    )
+    one.without_ledger()
+    other.manifest = one.manifest
+    with pytest.raises(OtherInputError):
+        other.without_ledger(resume=True)
+
+
+def test_what_is_released_while_a_ledger_charges_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, without the ledger: one of both inputs is released."""
+    ledger, key = Ledger(tmp_path / "budget.db", 9, create=True), Key.generate().derive("visits")
+    real = Store.reserve
+
+    def meanwhile(*charge: Any) -> Any:
+        found = real(*charge)
+        MECH.release(np.arange(100) + 1, key=key)
+        return found
+
+    monkeypatch.setattr(Store, "reserve", meanwhile)
+    with pytest.raises(OtherInputError, match="in this process"):
+        ledger.release(MECH, np.arange(100), key=key)
+    assert ledger.spent.epsilon == 1
+
+
+@pytest.mark.parametrize("options", [{"dtype": np.uint64}, {"names": np.arange(1000)}])
+def test_a_second_interrupt_before_copies_are_forgotten_finds_zeros(options: dict[str, Any]) -> None:
+    """Signals are looked for as a function begins: there, the copies in the result are gone."""
+    key, values, seen = Key.generate().derive("visits"), np.arange(1000) + 10**6, []
+    MECH.release(values + 1, key=key, **options)
+
+    def trace(frame: Any, *_: Any) -> None:
+        if frame.f_code is blocks.Blocks.forget.__code__:
+            seen.append(frame.f_locals["self"].out.copy())
+            raise KeyboardInterrupt  # which ends the trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            MECH.release(values, key=key, resume=True, **options)
+    finally:
+        sys.settrace(before)
+    assert [each.any() for each in seen] == [False]

@@ -18,7 +18,7 @@ from dpfast.errors import DTypeError, FileError, KeyReuseError, LedgerError, Par
 from dpfast.noise.release.columns import column
 from dpfast.noise.release.counts import origin_of, refuse_less
 from dpfast.noise.release.key import release_key, sealing
-from dpfast.noise.release.seal import another, compare_here, note_here
+from dpfast.noise.release.seal import another, compare_here, reserve_here
 from dpfast.noise.release.steps import STEPS, Here, Stepping
 from dpfast.privacy.parameters import flag, shown, whole
 
@@ -370,7 +370,7 @@ def opened(
     if not resume:
         compare_here(seal.seal(totals.mechanism))
     steps = ledger._run(totals, seal, resume=resume)  # noqa: SLF001
-    note_here(seal.seal(totals.mechanism))
+    reserve_here(seal.seal(totals.mechanism), resume=True)
     return running._begin(steps, file, days)  # noqa: SLF001
 
 

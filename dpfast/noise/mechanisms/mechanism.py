@@ -561,6 +561,10 @@ class Releasing(Mechanism, Payable):
         )
         try:
             task.take(blocks)
+        except BaseException:
+            if out is None:
+                job.out.fill(0)  # copies may lie there, and a second Ctrl-C may come before `forget` begins
+            raise
         finally:
             blocks.forget()
 

@@ -547,7 +547,7 @@ def check_versions(stream: int, version: int) -> None:
 
 # ------------------------------------------------------------------ the record of this process
 
-# By the id of a release key the root of its seal, and by that of a step of totals its tag.
+# By the id of a release key what its seal draws from, and by that of a step of totals its tag.
 _reserved: dict[str, tuple[Manifest, bytes]] = {}
 HERE = "in this process"
 
@@ -563,15 +563,14 @@ def reserve_here(seal: Seal, *, resume: bool) -> None:
 def note_here(seal: Seal) -> tuple[Manifest, bytes] | None:
     """What this process has sealed under the key; if nothing, the seal, and None."""
     key = seal._key  # noqa: SLF001
-    return noted(key.id, seal.manifest, seal._root) if key.secure else None  # noqa: SLF001
+    return noted(key.id, seal.manifest, seal._input) if key.secure else None  # noqa: SLF001
 
 
 def noted(key_id: str, about: Manifest, mark: bytes) -> tuple[Manifest, bytes] | None:
-    with lock:
-        known = _reserved.get(key_id)
-        if known is None:
-            _reserved[key_id] = about, mark
-        return known
+    own = about, mark
+    with lock:  # which a signal's handler may have, too: one step
+        known = _reserved.setdefault(key_id, own)
+    return None if known is own else known
 
 
 def compare_here(seal: Seal) -> None:
@@ -581,8 +580,8 @@ def compare_here(seal: Seal) -> None:
         _compare_with(seal, *known)
 
 
-def _compare_with(seal: Seal, about: Manifest, root: bytes) -> None:
-    compare(seal, about, (seal._root, root), where=HERE)  # noqa: SLF001
+def _compare_with(seal: Seal, about: Manifest, mark: bytes) -> None:
+    compare(seal, about, (seal._input, mark), where=HERE)  # noqa: SLF001
 
 
 def known_here(key_id: str) -> tuple[Manifest, bytes] | None:
@@ -613,7 +612,7 @@ def must_be_alike(label: str, where: str, unlike: str) -> None:
 def compare(seal: Seal, about: Manifest, marks: tuple[bytes, bytes], *, where: str, unlike: str = "") -> None:
     """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError.
 
-    marks: the tags of both, or the roots. unlike: what else differs, and is public.
+    marks: the tags of both, or what both draw from. unlike: what else differs, and is public.
     """
     label = seal.manifest.label
     must_be_alike(label, where, seal.manifest.unlike(about, seal._columns) or unlike)  # noqa: SLF001

@@ -57,10 +57,13 @@ at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=_blank
 
 
 def encode(*fields: bytes | str | int) -> bytes:
-    """A canonical encoding: each field behind its length, so that no two lists of fields meet."""
+    """A canonical encoding: each field behind its length, so that no two lists of fields meet.
+
+    A text of any class is its characters, by which texts are equal: not what the class prints.
+    """
     pieces: list[bytes] = []
     for field in fields:
-        part = field if type(field) is bytes else str(field).encode()
+        part = field if type(field) is bytes else str.encode(field if isinstance(field, str) else str(field))
         pieces.append(_length(len(part)) + part)
     return b"".join(pieces)
 
@@ -152,7 +155,7 @@ class Labelled(Secret):
     def __init__(self, secret: bytes, label: str, place: Path | None = None, terms: Terms | None = None) -> None:
         """terms: of the seal, all that are known before the values are; None if none is."""
         super().__init__(secret)
-        self.label, self.place, self.terms = label, place, terms
+        self.label, self.place, self.terms = str.__str__(label), place, terms
 
 
 def derived(master: Secret, label: str) -> bytes:
