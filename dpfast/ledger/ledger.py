@@ -890,4 +890,4 @@ def _text(name: str, value: str) -> str:
         raise ParameterError(
             f"{name} must be printable, on one line, of at most {LONGEST_TEXT} characters, got {value!r:.40}"
         )
-    return str.__str__(value)  # of whatever class: SQLite keeps its characters
+    return str.__str__(value)  # SQLite keeps its characters, whatever its class prints

@@ -135,7 +135,7 @@ def test_a_step_that_fails_leaves_zeros(
     assert (MECH.release(counts, key=known(), out=np.zeros_like(counts)) == found).all()
 
 
-# ------------------------------------------------------------------ the same label, and what it is compared with
+# ------------------------------------------------------------------ one label
 
 
 class Text(str, Enum):  # noqa: UP042  a StrEnum prints its characters

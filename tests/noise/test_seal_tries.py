@@ -307,7 +307,7 @@ KILLED = """
 
     steps = [(store.Store, "look", 1), (blocks.Blocks, "_look", 1), (blocks.Blocks, "digests", 1), (seal.Seal, "__init__", 1),
              (paying, "compare_here", 1), (store.Store, "reserve", 1), (store, "insert", 1), (store, "insert", 2), (store, "move", 1),
-             (paying, "note_here", 1), (seal.Seal, "_open", 1), (blocks.Blocks, "draw", 1), (blocks.Blocks, "_noise", 1),
+             (paying, "reserve_here", 1), (seal.Seal, "_open", 1), (blocks.Blocks, "draw", 1), (blocks.Blocks, "_noise", 1),
              (blocks.Blocks, "_noise", 2)]
     committed = []
     for at, when in [(at, when) for at in range(len(steps)) for when in ("before", "after")]:
