@@ -799,7 +799,7 @@ KILLED = """
             return real(*job, **options)
         setattr(owner, name, watched)
 
-    steps = [(Store, "look", 1), (Seal, "metadata", 1), (Store, "reserve", 1), (paying, "note_here", 1), (Sealed, "digest", 1),
+    steps = [(Store, "look", 1), (Seal, "metadata", 1), (Store, "reserve", 1), (paying, "reserve_here", 1), (Sealed, "digest", 1),
              (Sealed, "stream_key", 1), (Sealed, "stream_key", 2), (Sealed, "stream_key", 3)]
     charged = ""
     for step in steps:

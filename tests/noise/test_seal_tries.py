@@ -81,7 +81,7 @@ class Stopped(Exception):  # noqa: N818  it is what happened
 
 
 STEPS: list[tuple[Any, str]] = [
-    (blocks.Blocks, "copy"), (blocks.Blocks, "digests"), (blocks.Blocks, "_look"), (sealing.Seal, "__init__"), (sealing, "note_here"), (paying, "note_here"),
+    (blocks.Blocks, "copy"), (blocks.Blocks, "digests"), (blocks.Blocks, "_look"), (sealing.Seal, "__init__"), (sealing, "note_here"), (paying, "reserve_here"),
     (store.Store, "look"), (store.Store, "reserve"), (sealing.Seal, "_open"), (sealing, "_opened"), (blocks.Blocks, "draw"),
     (sealing.Streams, "stream_key"), (tiers.StreamKey, "take"), (blocks.Blocks, "_noise"),
 ]  # fmt: skip
