@@ -95,16 +95,16 @@ def test_a_fork_while_another_thread_takes_a_label() -> None:
     from dpfast.noise.release import seal
 
     class Slow(dict):
-        def get(self, name):
+        def setdefault(self, name, own):
             inside.set()
             time.sleep(0.3)
-            return dict.get(self, name)
+            return dict.setdefault(self, name, own)
 
     inside, key = threading.Event(), dpfast.Key.generate().derive("taken")
     seal._reserved = Slow()
     busy = threading.Thread(target=lambda: mech.release(big, key=key))
     busy.start()
-    inside.wait()
+    assert inside.wait(60)
     print(len(forked(everything).split()))
     busy.join()
     """
