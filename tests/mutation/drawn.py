@@ -28,7 +28,7 @@ from deep.record import git, show
 from places import ROOT, every_test_file
 
 from mutation.mutant import Mutant
-from mutation.runner import FAST, SLOW, checkout, survivors
+from mutation.runner import CORES, FAST, SLOW, checkout, survivors
 
 ROOMS = {  # the rooms that draw, charge, account and read
     "draw": ("dpfast/noise/mechanisms", "dpfast/noise/release", "dpfast/noise/random"),
@@ -157,7 +157,7 @@ def _trace(copy: Path) -> None:
         assert run.returncode in well, run.stdout[-4000:] + run.stderr[-4000:]
         return run.stdout.strip()
 
-    traced = ("-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider")
+    traced = ("-m", "pytest", "-q", "-n", str(CORES), "-p", "no:cacheprovider")
     ended = ran("coverage", "run", "--rcfile=coverage.ini", *traced, well=(0, 1))
     show(ended.splitlines()[-1])  # a tracer takes time, so a test may fail by it
     ran("coverage", "combine", "-q", "--rcfile=coverage.ini")
@@ -194,7 +194,7 @@ def main(seed: int, how_many: int) -> int:
     def by_all(names: list[str]) -> list[Mutant]:
         return [each._replace(tests="") for each in mutants if each.name in names]
 
-    left = survivors(mutants, marks=FAST, workers=2, told=show)
+    left = survivors(mutants, marks=FAST, workers=CORES, told=show)
     cut = [each.name for each in mutants if each.name in left and len(each.tests.split()) == SOME]
     noticed_by_more = set(cut) - set(survivors(by_all(cut), marks=FAST, told=show))
     quiet = [name for name in left if name not in noticed_by_more]

@@ -27,6 +27,7 @@ from mutation.mutant import Mutant
 
 LONGEST = 300  # seconds of one build or run of tests; on a machine at rest none takes a tenth of it
 LONGEST_OF_ALL = 1800  # and of a run of the README's tests
+CORES = len(os.sched_getaffinity(0))
 NONE_CHOSEN, STOPPED = 5, 2  # how pytest ends when its marks leave nothing; and with workers at the first failure
 ALL, FAST, SLOW = "not timing", "not slow and not timing", "slow and not timing"  # which tests may notice
 _MACHINERY = {"__init__", "__main__", "depends", "drawn", "mutant", "runner"}
@@ -140,7 +141,7 @@ def _passes(copy: Path, tests: str, marks: str, *, known: bool = True) -> bool:
     """
     there = every_test_file(copy / "tests")
     words = [_placed(word, there, copy) if ".py" in word else word for word in shlex.split(tests)]
-    chosen = ["-m", marks, *(words or ["-n", "2"])]
+    chosen = ["-m", marks, *(words or ["-n", str(CORES)])]
     try:
         ended = _run(
             copy,
