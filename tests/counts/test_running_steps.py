@@ -588,6 +588,18 @@ def must_notice_that_a_step_was_lost(folder: Path) -> None:
         place.again(state=None).step(1, DAYS[1])
 
 
+def test_a_ledger_that_lost_the_charge_of_totals_is_noticed(tmp_path) -> None:
+    """No step was taken: what is charged is seen when it is reserved."""
+    place = Place(tmp_path / "lost")
+    place.keep("before")
+    place.running()
+    place.restore("before", place.path)
+    with pytest.raises(LedgerError, match=r"lacks charge 1 of the head beside"):
+        place.ledger.release(
+            dpfast.DiscreteGaussian.from_zcdp(0.1, dpfast.Sensitivity(1, 1)), [1], key=place.key.derive("another")
+        )
+
+
 def own_chain(self: Any, _: bytes, t: int, counts: np.ndarray, units: Any = None) -> bytes:
     return H(b"own", b"chain", E(t, self.digest("counts", 0, [counts.tobytes()])))
 

@@ -25,6 +25,7 @@ BUDGETS = {
     "zcdp": {"epsilon": 2, "delta": "1e-6", "by": "zcdp", "own_delta": "1e-8"},
     "gdp": {"epsilon": 2, "delta": "1e-6", "by": "gdp"},
     "long": {"epsilon": LONG, "delta": Fraction(1, 3**500)},
+    "long rho": {"rho": LONG, "delta": Fraction(1, 3**500)},
 }
 LAWS = DiscreteLaplace, Laplace, Snapping, DiscreteGaussian, Gaussian
 REFUSED = {("epsilon", DiscreteGaussian), ("epsilon", Gaussian), ("gdp", DiscreteGaussian)}
@@ -52,7 +53,10 @@ def test_a_plan_is_paid_to_the_last_and_no_further(path, budget, adjacency) -> N
     for law in LAWS:
         options = {"bound": Fraction(2) ** 70} if law is Snapping else {}
         ledger = Ledger(path.with_name(f"{law.NAME}.db"), **BUDGETS[budget], adjacency=adjacency, unit="patient", create=True)  # fmt: skip
-        before = Guarantee(Fraction(1, 10) * min(1, LONG if budget == "long" else 1), adjacency=adjacency, unit="patient")  # fmt: skip
+        tenth = {
+            "rho" if budget == "long rho" else "epsilon": Fraction(1, 10) * min(1, LONG if "long" in budget else 1)
+        }
+        before = Guarantee(**tenth, adjacency=adjacency, unit="patient")
         ledger.spend(before)
         if (budget, law) in REFUSED:
             with pytest.raises(ParameterError, match="^law must be"):

@@ -100,7 +100,7 @@ def baseline(mutants: Iterable[Mutant]) -> list[str]:
 
 @contextmanager
 def checkout(root: Path) -> Iterator[Path]:
-    """A checkout of git's files, with the extension built in place and numba's cached kernels."""
+    """A checkout of git's files, with the extension built in place, numba's cached kernels, and the history."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         built = [*root.glob("dpfast/*.so"), *root.glob("dpfast/noise/kernels/__pycache__/*.nb*")]
@@ -111,6 +111,8 @@ def checkout(root: Path) -> Iterator[Path]:
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, to)
         git("init", "-q", root=copy)
+        objects = (root / git("rev-parse", "--git-path", "objects", root=root)).resolve()
+        (copy / ".git/objects/info/alternates").write_text(f"{objects}\n")
         git("add", "-A", root=copy)
         git(
             "-c", "user.name=mutants", "-c", "user.email=", "commit", "-q", "--allow-empty", "-m", "as it is", root=copy
