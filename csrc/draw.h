@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How a call is drawn: in bulk by level 0, the undecided refined; or by both levels at once. */
 #pragma once
+#include <stddef.h>
+
 #include "table.h"
 
 /* Whether each acceptance word of a batch accepts any proposal. */
@@ -146,11 +148,11 @@ enum { DPF_CANDIDATES = 2 }; /* proposals that constant work looks at, at most *
 
 /* The words of draws base .. base + DPF_STEP - 1 for one candidate, laid out for loops. */
 typedef struct {
-    uint64_t batch;                            /* whose level 0 lies in word, or UINT64_MAX */
-    uint64_t accept_batch;                     /* the same of accept */
-    _Alignas(64) uint64_t word[2 * DPF_WORDS]; /* level 0 */
-    uint64_t accept[DPF_MOST];
-    _Alignas(64) uint64_t more[DPF_STEP], more_accept[DPF_STEP]; /* level 1 */
+    uint64_t batch, accept_batch;                         /* whose level 0 lies in words and accepts, or UINT64_MAX */
+    _Alignas(64) uint32_t words[DPF_WORDS];               /* 64: the widest vector, whatever the frame's alignment */
+    _Alignas(64) uint64_t word[DPF_STEP], more[DPF_STEP]; /* levels 0 and 1 */
+    _Alignas(64) uint32_t accepts[DPF_WORDS];             /* from here on, of laws that judge */
+    _Alignas(64) uint64_t accept[DPF_STEP], more_accept[DPF_STEP];
 } dpf_step_words;
 
 /* batch_words of the draws of one width, as far as those before `until` need them. */
@@ -172,20 +174,20 @@ static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candi
                       dpf_step_words *read) {
     const int width = how->plan->width;
     const uint64_t per_batch = (uint64_t)(32 * DPF_WORDS / width);
-    _Alignas(64) uint32_t words[DPF_WORDS]; /* 64: the widest vector, whatever the frame's alignment */
+    _Alignas(64) uint32_t words[DPF_WORDS];
     if (base / per_batch != read->batch) {
         read->batch = base / per_batch;
-        words_until(how->key, noise_nonce(candidate, 0), width, read->batch, until, words);
-        expand(words, width, read->word);
+        words_until(how->key, noise_nonce(candidate, 0), width, read->batch, until, read->words);
     }
+    expand(read->words + base % per_batch * (uint64_t)width / 32, width, read->word);
     words_until(how->key, noise_nonce(candidate, 1), 64, base / DPF_STEP, until, words);
     expand(words, 64, read->more);
     if (law->judge) {
         if (base / DPF_MOST != read->accept_batch) {
             read->accept_batch = base / DPF_MOST;
-            words_until(how->key, accept_nonce(candidate, 0), 16, read->accept_batch, until, words);
-            expand(words, 16, read->accept);
+            words_until(how->key, accept_nonce(candidate, 0), 16, read->accept_batch, until, read->accepts);
         }
+        expand(read->accepts + base % DPF_MOST / 2, 16, read->accept);
         words_until(how->key, accept_nonce(candidate, 1), 64, base / DPF_STEP, until, words);
         expand(words, 64, read->more_accept);
     }
@@ -217,7 +219,7 @@ DPF_INLINE void wipe_words(void *at, int n) {
 __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
     const dpf_law *const law = job->law;
     const dpf_release *const how = job->how;
-    const int per_batch = 32 * DPF_WORDS / how->plan->width, candidates = law->judge ? how->plan->normal.candidates : 1;
+    const int candidates = law->judge ? how->plan->normal.candidates : 1;
     const int wide = how->limbs == 2 || how->kind == DPF_NOISE, few = job->n * (law->judge ? 4 : 2) <= DPF_BATCH;
     dpf_step_words read[DPF_CANDIDATES];
     _Alignas(64) uint64_t draw[DPF_STEP];
@@ -227,7 +229,7 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
     dpf_batch batch;
     _Static_assert(sizeof *batch.sums == 8 && sizeof *batch.offset == 8 && sizeof *batch.point == 8, "wipe_words");
     int64_t done = 0;
-    int used = 0;
+    int used = 0, finished = 0; /* draws of a step at most; one by one: their values lie in found */
     read_tables(tier, law->box_muller);
     for (int candidate = 0; candidate < candidates; candidate++)
         read[candidate].batch = read[candidate].accept_batch = UINT64_MAX;
@@ -248,19 +250,17 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
         }
         for (int candidate = 0; candidate < candidates; candidate++) {
             dpf_step_words *const words = &read[candidate];
-            const uint64_t *first = radius, *then = more_radius, *accept = words->accept;
+            const uint64_t *first = radius, *then = more_radius;
             if (few) {
                 read_few(law, how, (uint64_t)candidate, base, end, radius, angle, more_radius, more_angle,
                          words->accept, words->more_accept);
             } else {
                 read_step(law, how, (uint64_t)candidate, base, job->start + (uint64_t)job->n, words);
-                const uint64_t *const level0 = words->word + base % (uint64_t)per_batch;
-                accept += base % DPF_MOST;
                 if (law->box_muller) {
-                    both_of_pairs(level0, radius, angle);
+                    both_of_pairs(words->word, radius, angle);
                     both_of_pairs(words->more, more_radius, more_angle);
                 } else {
-                    first = level0, then = words->more;
+                    first = words->word, then = words->more;
                 }
             }
             int64_t *const to = law->judge ? found : lo, *const to_hi = law->judge ? found_hi : hi;
@@ -284,8 +284,8 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
                 }
             if (!law->judge)
                 continue;
-            law->judge(how->plan, end - from, found + from, found_hi + from, accept + from, words->more_accept + from,
-                       verdict + from);
+            law->judge(how->plan, end - from, found + from, found_hi + from, words->accept + from,
+                       words->more_accept + from, verdict + from);
             for (int64_t i = from; i < end; i++) {
                 const int64_t takes = -(int64_t)((verdict[i] == 1) & (final[i] == 0));
                 lo[i] = (found[i] & takes) | (lo[i] & ~takes);
@@ -307,6 +307,7 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
         if (law->real && !wide)
             for (int64_t i = from; i < end; i++) /* exact: it fits 53 bits */
                 lo[i] = (int64_t)bits_of((double)(int32_t)(lo[i] >> 32) * 0x1p32 + to_double(0, (uint32_t)lo[i]));
+        finished |= undecided != 0;
         sum_up(how, in_at(job, at + from), from, end, lo, wide ? hi : NULL, law->real, &batch);
         for (int i = from; i < end && undecided; i++)
             if (final[i]) {
@@ -323,7 +324,7 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
     }
     for (int candidate = 0; candidate < candidates; candidate++)
         if (!few) {
-            dpf_wipe(&read[candidate], sizeof read[candidate]);
+            dpf_wipe(&read[candidate], law->judge ? sizeof read[candidate] : offsetof(dpf_step_words, accepts));
         } else if (law->judge) {
             wipe_words(read[candidate].accept, used);
             wipe_words(read[candidate].more_accept, used);
@@ -337,11 +338,15 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
     }
     wipe_words(lo, used);
     wipe_words(hi, used);
-    wipe_words(found, used);
-    wipe_words(found_hi, used);
     wipe_words(batch.sums, used);
-    wipe_words(batch.offset, used);
-    wipe_words(batch.point, used);
+    if (law->judge || finished)
+        wipe_words(found, used);
+    if (law->judge)
+        wipe_words(found_hi, used);
+    if (law->real) {
+        wipe_words(batch.offset, used);
+        wipe_words(batch.point, used);
+    }
     dpf_scrub_law();
 }
 

@@ -55,8 +55,6 @@ typedef struct {
     uint64_t word[3][DPF_BATCH + DPF_MOST]; /* level 0: U's or the radius's; the angle's; the acceptance's */
 } dpf_job;
 
-enum { DPF_STEP = 8 * DPF_BATCH }; /* draws of a batch of 64-bit words */
-
 DPF_INLINE uint64_t noise_nonce(uint64_t candidate, uint64_t level) {
     return dpf_nonce(DPF_PURPOSE_NOISE, candidate, level);
 }

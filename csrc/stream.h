@@ -11,18 +11,19 @@ static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, uint
     blocks(key, counter, nonce, words);
 }
 
-/* The same words cut to digits, draw after draw: slot s of lane l is draw 16 s + l of its group. */
+/* Words cut to digits, draw after draw, of DPF_STEP draws: slot s of lane l is draw 16 s + l of its
+ * group. */
 static void expand(const uint32_t *restrict words, int width, uint64_t *restrict digits) {
     if (width == 64)
-        for (int s = 0; s < DPF_GROUPS * 8; s++)
+        for (int s = 0; s < DPF_STEP / DPF_LANES; s++)
             for (int l = 0; l < DPF_LANES; l++)
                 digits[s * DPF_LANES + l] = words[2 * s * DPF_LANES + l] | (uint64_t)words[(2 * s + 1) * DPF_LANES + l]
                                                                                << 32;
     else if (width == 32)
-        for (int s = 0; s < DPF_WORDS; s++)
+        for (int s = 0; s < DPF_STEP; s++)
             digits[s] = words[s];
     else
-        for (int s = 0; s < DPF_GROUPS * 16; s++)
+        for (int s = 0; s < DPF_STEP / DPF_LANES / 2; s++)
             for (int l = 0; l < DPF_LANES; l++) {
                 digits[2 * s * DPF_LANES + l] = words[s * DPF_LANES + l] & 0xffff;
                 digits[(2 * s + 1) * DPF_LANES + l] = words[s * DPF_LANES + l] >> 16;
