@@ -59,28 +59,28 @@ static void discrete_laplace_by_floats(const dpf_plan *plan, const uint32_t *res
 static void discrete_laplace_level0(const dpf_plan *plan, const uint64_t *restrict word, const double *restrict offset,
                                     int64_t *restrict cells) {
     const dpf_plan p = *plan;
-    dpf_long s;
+    _Alignas(64) int64_t e[DPF_STEP];
     (void)offset;
     for (int i = 0; i < DPF_STEP; i++)
-        s.u[i] = word[i] & INT64_MAX;
-    long_logs(DPF_STEP, digit_count(63), &s);
+        cells[i] = (int64_t)(word[i] & INT64_MAX);
+    long_logs(DPF_STEP, digit_count(63), cells, e);
     for (int i = 0; i < DPF_STEP; i++)
-        cells[i] = discrete_laplace_by_double(&p, s.x[i], s.e[i], word[i] >> 63);
-    wipe_long(&s, DPF_STEP);
+        cells[i] =
+            discrete_laplace_by_double(&p, double_of((uint64_t)cells[i]), double_of((uint64_t)e[i]), word[i] >> 63);
+    dpf_wipe(e, sizeof e);
 }
 
 static void discrete_laplace_by_double_both(const dpf_plan *plan, int n, const uint64_t *restrict word,
                                             const uint64_t *restrict more, int64_t *restrict lo, int64_t *restrict hi) {
     const dpf_plan p = *plan;
-    dpf_long s;
     for (int i = 0; i < n; i++)
-        s.u[i] = upper(word[i], p.width, more[i]);
-    long_logs(n, digit_count(64), &s);
+        lo[i] = (int64_t)upper(word[i], p.width, more[i]);
+    long_logs(n, digit_count(64), lo, hi);
     for (int i = 0; i < n; i++) {
-        lo[i] = discrete_laplace_by_double(&p, s.x[i], s.e[i], word[i] >> (p.width - 1));
+        lo[i] = discrete_laplace_by_double(&p, double_of((uint64_t)lo[i]), double_of((uint64_t)hi[i]),
+                                           word[i] >> (p.width - 1));
         hi[i] = lo[i] == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : lo[i] >> 63;
     }
-    wipe_long(&s, n);
 }
 
 #if DPF_FMA

@@ -148,10 +148,10 @@ enum { DPF_CANDIDATES = 2 }; /* proposals that constant work looks at, at most *
 
 /* The words of draws base .. base + DPF_STEP - 1 for one candidate, laid out for loops. */
 typedef struct {
-    uint64_t batch, accept_batch;                         /* whose level 0 lies in words and accepts, or UINT64_MAX */
-    _Alignas(64) uint32_t words[DPF_WORDS];               /* 64: the widest vector, whatever the frame's alignment */
-    _Alignas(64) uint64_t word[DPF_STEP], more[DPF_STEP]; /* levels 0 and 1 */
-    _Alignas(64) uint32_t accepts[DPF_WORDS];             /* from here on, of laws that judge */
+    uint64_t batch, accept_batch; /* whose level 0 lies in words and accepts, or UINT64_MAX */
+    _Alignas(64) uint32_t words[DPF_WORDS], then[DPF_WORDS]; /* 64: the widest vector, whatever the frame's alignment */
+    _Alignas(64) uint64_t word[DPF_STEP], more[DPF_STEP];    /* levels 0 and 1 */
+    _Alignas(64) uint32_t accepts[DPF_WORDS];                /* from here on, of laws that judge */
     _Alignas(64) uint64_t accept[DPF_STEP], more_accept[DPF_STEP];
 } dpf_step_words;
 
@@ -174,24 +174,22 @@ static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candi
                       dpf_step_words *read) {
     const int width = how->plan->width;
     const uint64_t per_batch = (uint64_t)(32 * DPF_WORDS / width);
-    _Alignas(64) uint32_t words[DPF_WORDS];
     if (base / per_batch != read->batch) {
         read->batch = base / per_batch;
         words_until(how->key, noise_nonce(candidate, 0), width, read->batch, until, read->words);
     }
     expand(read->words + base % per_batch * (uint64_t)width / 32, width, read->word);
-    words_until(how->key, noise_nonce(candidate, 1), 64, base / DPF_STEP, until, words);
-    expand(words, 64, read->more);
+    words_until(how->key, noise_nonce(candidate, 1), 64, base / DPF_STEP, until, read->then);
+    expand(read->then, 64, read->more);
     if (law->judge) {
         if (base / DPF_MOST != read->accept_batch) {
             read->accept_batch = base / DPF_MOST;
             words_until(how->key, accept_nonce(candidate, 0), 16, read->accept_batch, until, read->accepts);
         }
         expand(read->accepts + base % DPF_MOST / 2, 16, read->accept);
-        words_until(how->key, accept_nonce(candidate, 1), 64, base / DPF_STEP, until, words);
-        expand(words, 64, read->more_accept);
+        words_until(how->key, accept_nonce(candidate, 1), 64, base / DPF_STEP, until, read->then);
+        expand(read->then, 64, read->more_accept);
     }
-    dpf_wipe(words, sizeof words);
 }
 
 /* The words of each draw's radius and angle: draws i and i ^ 64 share them. */
@@ -338,7 +336,6 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
     }
     wipe_words(lo, used);
     wipe_words(hi, used);
-    wipe_words(batch.sums, used);
     if (law->judge || finished)
         wipe_words(found, used);
     if (law->judge)
@@ -347,6 +344,7 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
         wipe_words(batch.offset, used);
         wipe_words(batch.point, used);
     }
+    wipe_words(batch.sums, used);
     dpf_scrub_law();
 }
 

@@ -18,24 +18,13 @@ DPF_INLINE uint64_t lower(int width, uint64_t more) {
     return more << (65 - width);
 }
 
-/* Draws by doubles, in short loops as those of dpf_short: the first digits of U, the middles of the
- * cells in which it lies, and -ln U there. */
-typedef struct {
-    uint64_t u[DPF_STEP];
-    _Alignas(64) double x[DPF_STEP], e[DPF_STEP];
-} dpf_long;
-
-DPF_INLINE void long_logs(int n, double digits, dpf_long *restrict s) {
+/* The bits of doubles, in short loops as those of dpf_short: of the middles of the cells in which U
+ * lies, in place of its first digits, and of -ln U there. */
+DPF_INLINE void long_logs(int n, double digits, int64_t *restrict x, int64_t *restrict e) {
     for (int i = 0; i < n; i++)
-        s->x[i] = as_double(s->u[i]) + 0.5;
+        x[i] = (int64_t)bits_of(as_double((uint64_t)x[i]) + 0.5);
     for (int i = 0; i < n; i++)
-        s->e[i] = minus_log(s->x[i], digits);
-}
-
-DPF_INLINE void wipe_long(dpf_long *s, int64_t n) {
-    dpf_wipe(s->u, n * (int64_t)sizeof *s->u);
-    dpf_wipe(s->x, n * (int64_t)sizeof *s->x);
-    dpf_wipe(s->e, n * (int64_t)sizeof *s->e);
+        e[i] = (int64_t)bits_of(minus_log(double_of((uint64_t)x[i]), digits));
 }
 
 #if DPF_FMA

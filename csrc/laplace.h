@@ -23,16 +23,17 @@ static void laplace_short(const dpf_plan *plan, const uint32_t *restrict words, 
 static void laplace_level0(const dpf_plan *plan, const uint64_t *restrict word, const double *restrict offset,
                            int64_t *restrict cells) {
     const dpf_plan p = *plan;
-    dpf_long s;
+    _Alignas(64) int64_t e[DPF_STEP];
     for (int i = 0; i < DPF_STEP; i++)
-        s.u[i] = word[i] & INT64_MAX;
-    long_logs(DPF_STEP, digit_count(63), &s);
+        cells[i] = (int64_t)(word[i] & INT64_MAX);
+    long_logs(DPF_STEP, digit_count(63), cells, e);
     for (int i = 0; i < DPF_STEP; i++) {
+        const double x = double_of((uint64_t)cells[i]), by = double_of((uint64_t)e[i]);
         int sure;
-        const double k = laplace_by_double(&p, s.x[i], s.e[i], word[i] >> 63, offset[i], &sure);
+        const double k = laplace_by_double(&p, x, by, word[i] >> 63, offset[i], &sure);
         cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
     }
-    wipe_long(&s, DPF_STEP);
+    dpf_wipe(e, sizeof e);
 }
 
 static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws) {
@@ -40,17 +41,16 @@ static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws)
     const uint64_t *restrict word = draws->word[0], *restrict more = draws->more[0];
     const double *restrict offset = draws->offset;
     int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
-    dpf_long s;
     for (int i = 0; i < draws->n; i++)
-        s.u[i] = upper(word[i], p.width, more[i]);
-    long_logs(draws->n, digit_count(64), &s);
+        lo[i] = (int64_t)upper(word[i], p.width, more[i]);
+    long_logs(draws->n, digit_count(64), lo, hi);
     for (int i = 0; i < draws->n; i++) {
+        const double x = double_of((uint64_t)lo[i]), e = double_of((uint64_t)hi[i]);
         int sure;
-        const double k = laplace_by_double(&p, s.x[i], s.e[i], word[i] >> (p.width - 1), offset[i], &sure);
+        const double k = laplace_by_double(&p, x, e, word[i] >> (p.width - 1), offset[i], &sure);
         lo[i] = (int64_t)(bits_of(k + DPF_TO_INTEGER) - bits_of(DPF_TO_INTEGER));
         hi[i] = sure ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
     }
-    wipe_long(&s, draws->n);
 }
 
 /* Extended (section 8): high + low = -ln U at the middle of U's cell of 64 digits, x in it. */

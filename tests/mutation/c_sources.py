@@ -66,7 +66,7 @@ MUTANTS = [
            "test_no_raw_store.py test_saturation.py -k 'open_cell or no_cell'"),
     Mutant("a number that was drawn stays in memory", "csrc/bit_generator.c", "        *at = 0;                                                                                                       \\\n", "                                                                                                                       \\\n",
            "test_bit_generator.py -k earlier_number"),
-    Mutant("small calls leave what the cipher spilled", "csrc/draw.h", "    wipe_words(batch.point, used);\n    dpf_scrub_law();\n", "    wipe_words(batch.point, used);\n",
+    Mutant("small calls leave what the cipher spilled", "csrc/draw.h", "    wipe_words(batch.sums, used);\n    dpf_scrub_law();\n", "    wipe_words(batch.sums, used);\n",
            "test_key_on_stack.py -k no_word_of_a_key_is_left"),
     Mutant("bulk calls leave what the cipher spilled", "csrc/draw.h", "    dpf_wipe(job->word, sizeof job->word);\n    dpf_scrub_law();\n", "    dpf_wipe(job->word, sizeof job->word);\n",
            "test_key_on_stack.py -k no_word_of_a_key_is_left"),
