@@ -213,6 +213,15 @@ DPF_INLINE void wipe_words(void *at, int n) {
     }
 }
 
+/* Not 0 if one of the draws lacks something. */
+DPF_INLINE uint64_t lacking_any(const dpf_law *law, const dpf_release *how, int from, int end, const int64_t *lo,
+                                const int64_t *hi) {
+    uint64_t lack = 0;
+    for (int64_t i = from; i < end; i++)
+        lack |= lacking(law, how, lo[i], hi[i]);
+    return lack;
+}
+
 /* Read both levels for every draw: small calls, constant work, and wide scales. */
 __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
     const dpf_law *const law = job->law;
@@ -239,13 +248,14 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
         job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
         if (job->refused)
             break;
-        for (int i = from; i < end; i++)
+        for (int i = from; i < end && (law->judge || law->box_muller); i++)
             draw[i] = base + (uint64_t)i;
         if (law->judge) {
             memset(final, 0, sizeof final);
             for (int64_t i = from; i < end; i++)
                 lo[i] = 0, hi[i] = DPF_UNDECIDED_LIMB; /* until a proposal is accepted */
         }
+        uint64_t lack = 0;
         for (int candidate = 0; candidate < candidates; candidate++) {
             dpf_step_words *const words = &read[candidate];
             const uint64_t *first = radius, *then = more_radius;
@@ -270,12 +280,8 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
                                      to + from,
                                      to_hi + from};
             law->decide(how->plan, tier, &draws);
-            uint64_t open = 0;
-            for (int64_t i = from; i < end; i++) {
-                const uint64_t limb = (uint64_t)to_hi[i] ^ (uint64_t)DPF_UNDECIDED_LIMB;
-                open |= (limb - 1) & ~limb;
-            }
-            for (int i = from; i < end && open >> 63 && tier != law->last_tier; i++)
+            lack = lacking_any(law, how, from, end, to, to_hi);
+            for (int i = from; i < end && lack && tier != law->last_tier; i++)
                 if (to_hi[i] == DPF_UNDECIDED_LIMB) {
                     const dpf_draws one = one_of(&draws, i - from);
                     law->decide(how->plan, law->last_tier, &one);
@@ -291,15 +297,13 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
                 final[i] |= verdict[i] != -1; /* an undecided one stays so */
             }
         }
-        uint64_t undecided = 0;
         int64_t rejected = 0; /* each candidate of a draw */
         for (int64_t i = from; i < end && law->judge; i++)
             rejected |= final[i] == 0;
         for (int i = from; i < end && rejected; i++)
             if (final[i] == 0)
                 propose_again(law, how, draw[i], (uint64_t)candidates, lo + i, hi + i);
-        for (int64_t i = from; i < end; i++)
-            undecided |= lacking(law, how, lo[i], hi[i]);
+        const uint64_t undecided = law->judge || lack ? lacking_any(law, how, from, end, lo, hi) : 0;
         for (int i = from; i < end && undecided; i++)
             final[i] = lacking(law, how, lo[i], hi[i]) != 0;
         if (law->real && !wide)
