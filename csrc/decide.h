@@ -24,7 +24,7 @@ DPF_INLINE double to_double(uint32_t high, uint32_t low) {
 }
 
 DPF_INLINE double as_double(uint64_t x) {
-    return to_double((uint32_t)(x >> 32), (uint32_t)x);
+    return DPF_VECTOR == 64 ? (double)x : to_double((uint32_t)(x >> 32), (uint32_t)x);
 }
 
 /* count ln 2 - ln m, f = m - 1: ln m = s (2 + z R(z)), s = (m - 1)/(m + 1), z = s^2. */

@@ -62,7 +62,7 @@ static void discrete_laplace_level0(const dpf_plan *plan, const uint64_t *restri
     _Alignas(64) int64_t e[DPF_STEP];
     (void)offset;
     for (int i = 0; i < DPF_STEP; i++)
-        cells[i] = (int64_t)(word[i] & INT64_MAX);
+        cells[i] = long_middle(word[i] & INT64_MAX);
     long_logs(DPF_STEP, digit_count(63), cells, e);
     for (int i = 0; i < DPF_STEP; i++)
         cells[i] =
@@ -74,7 +74,7 @@ static void discrete_laplace_by_double_both(const dpf_plan *plan, int n, const u
                                             const uint64_t *restrict more, int64_t *restrict lo, int64_t *restrict hi) {
     const dpf_plan p = *plan;
     for (int i = 0; i < n; i++)
-        lo[i] = (int64_t)upper(word[i], p.width, more[i]);
+        lo[i] = long_middle(upper(word[i], p.width, more[i]));
     long_logs(n, digit_count(64), lo, hi);
     for (int i = 0; i < n; i++) {
         lo[i] = discrete_laplace_by_double(&p, double_of((uint64_t)lo[i]), double_of((uint64_t)hi[i]),

@@ -18,11 +18,13 @@ DPF_INLINE uint64_t lower(int width, uint64_t more) {
     return more << (65 - width);
 }
 
-/* The bits of doubles, in short loops as those of dpf_short: of the middles of the cells in which U
- * lies, in place of its first digits, and of -ln U there. */
-DPF_INLINE void long_logs(int n, double digits, int64_t *restrict x, int64_t *restrict e) {
-    for (int i = 0; i < n; i++)
-        x[i] = (int64_t)bits_of(as_double((uint64_t)x[i]) + 0.5);
+/* The bits of the middle of U's cell. Draws by doubles are made in short loops, as those by dpf_short
+ * are, and these bits and those of -ln U lie where cells will. */
+DPF_INLINE int64_t long_middle(uint64_t u) {
+    return (int64_t)bits_of(as_double(u) + 0.5);
+}
+
+DPF_INLINE void long_logs(int n, double digits, const int64_t *restrict x, int64_t *restrict e) {
     for (int i = 0; i < n; i++)
         e[i] = (int64_t)bits_of(minus_log(double_of((uint64_t)x[i]), digits));
 }

@@ -25,7 +25,7 @@ static void laplace_level0(const dpf_plan *plan, const uint64_t *restrict word, 
     const dpf_plan p = *plan;
     _Alignas(64) int64_t e[DPF_STEP];
     for (int i = 0; i < DPF_STEP; i++)
-        cells[i] = (int64_t)(word[i] & INT64_MAX);
+        cells[i] = long_middle(word[i] & INT64_MAX);
     long_logs(DPF_STEP, digit_count(63), cells, e);
     for (int i = 0; i < DPF_STEP; i++) {
         const double x = double_of((uint64_t)cells[i]), by = double_of((uint64_t)e[i]);
@@ -42,7 +42,7 @@ static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws)
     const double *restrict offset = draws->offset;
     int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
     for (int i = 0; i < draws->n; i++)
-        lo[i] = (int64_t)upper(word[i], p.width, more[i]);
+        lo[i] = long_middle(upper(word[i], p.width, more[i]));
     long_logs(draws->n, digit_count(64), lo, hi);
     for (int i = 0; i < draws->n; i++) {
         const double x = double_of((uint64_t)lo[i]), e = double_of((uint64_t)hi[i]);
