@@ -22,7 +22,7 @@ DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double x, do
     const double z = plan->t * e + plan->logarithm.offset;
     const double y = positive(z); /* there is no threshold at 0 */
     int decided;
-    const double k = nearest(plan, 0.0, y, 0.0, x, &decided) + DPF_TO_INTEGER;
+    const double k = nearest(plan, -0.0, y, 0.0, x, &decided) + DPF_TO_INTEGER; /* -0.0 + y is y */
     const int64_t magnitude = (int64_t)(bits_of(k) - bits_of(DPF_TO_INTEGER));
     return decided ? with_sign(magnitude, negative) : DPF_UNDECIDED_LIMB;
 }
