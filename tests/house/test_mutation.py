@@ -83,6 +83,9 @@ def test_words_that_choose_no_test_are_an_error(project: Path) -> None:
 def test_tests_of_one_file_are_one_run() -> None:
     others = spoilt("whole", "test_other.py"), spoilt("part", "test_other.py -k zero")
     assert baseline([WEAK, STRONG, STRONG, *others]) == ["test_adding.py -k '(zero) or (two)'", "test_other.py"]
+    timed = spoilt("timed", "test_other.py -k zero -m timing")
+    assert baseline([*others, timed]) == ["test_other.py", timed.tests]
+    assert baseline(listed())
 
 
 def test_a_score_below_95_of_100_fails_and_survivors_are_named() -> None:

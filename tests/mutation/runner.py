@@ -87,11 +87,13 @@ def survivors(
 
 
 def baseline(mutants: Iterable[Mutant]) -> list[str]:
-    """The tests of all mutants: those of one file in one run."""
+    """The tests of all mutants: those of one file and of the same marks in one run."""
     chosen: dict[str, list[str]] = {}
     for mutant in mutants:
         files, _, words = mutant.tests.partition(" -k ")
-        chosen.setdefault(files, []).append(*shlex.split(words) or [""])
+        if " -m " in words:  # by marks of its own
+            files, words = mutant.tests, ""
+        chosen.setdefault(files, []).extend(shlex.split(words) or [""])
     return [
         files if "" in words else f"{files} -k {shlex.quote(' or '.join(f'({each})' for each in dict.fromkeys(words)))}"
         for files, words in chosen.items()
