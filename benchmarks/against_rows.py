@@ -246,7 +246,7 @@ def few() -> Iterator[Row]:
 
 
 def c_alone(tree: Any, n: int) -> Run:
-    """CALLS releases of n counts under one key, without Python and the system's entropy between them."""
+    """CALLS releases of n counts under one key: neither Python nor the system is between them."""
     native, mechanism = tree.native, tree.package.DiscreteLaplace(1, 10)
     plan, ffi = mechanism._constant_work_plan, native.ffi
     ends, key = np.iinfo(np.int64), np.arange(32, dtype=np.uint8)

@@ -18,8 +18,8 @@ DPF_INLINE uint64_t lower(int width, uint64_t more) {
     return more << (65 - width);
 }
 
-/* The bits of the middle of U's cell. Draws by doubles are made in short loops, as those by dpf_short
- * are, and these bits and those of -ln U lie where cells will. */
+/* The bits of the middle of U's cell. Draws by doubles are made in short loops, as those by
+ * dpf_short are; these bits and those of -ln U lie where cells will. */
 DPF_INLINE int64_t long_middle(uint64_t u) {
     return (int64_t)bits_of(as_double(u) + 0.5);
 }

@@ -102,7 +102,7 @@ def baseline(mutants: Iterable[Mutant]) -> list[str]:
 
 @contextmanager
 def checkout(root: Path) -> Iterator[Path]:
-    """A checkout of git's files, with the extension built in place, numba's cached kernels, and the history."""
+    """A checkout of git's files and history, with the extension and numba's cached kernels."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         built = [*root.glob("dpfast/*.so"), *root.glob("dpfast/noise/kernels/__pycache__/*.nb*")]
