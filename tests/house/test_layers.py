@@ -209,14 +209,8 @@ def parsed(text: str) -> ast.Module:
 def nodes(tree: ast.AST) -> dict[type, list[ast.AST]]:
     """Every node of a tree by its kind, walked once for all rules and copies."""
     found: dict[type, list[ast.AST]] = defaultdict(list)
-    left = [tree]
-    for node in left:  # ast.walk takes three times as long
+    for node in ast.walk(tree):
         found[type(node)].append(node)
-        for value in vars(node).values():
-            if isinstance(value, ast.AST):
-                left.append(value)
-            elif isinstance(value, list):
-                left += [each for each in value if isinstance(each, ast.AST)]
     return found
 
 
