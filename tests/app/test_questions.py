@@ -232,7 +232,7 @@ CHECKS: dict[str, Check] = {
     ),
     "I have a loop of numba, or a program in another language": lambda _rows, _seen: [],
 }
-BEFORE = {  # whose file a section speaks of
+BEFORE = {  # whose first file a section speaks of
     "What does a colleague's file say of itself?": "How many flights a month, if a plane has hundreds?"
 }
 
@@ -305,7 +305,7 @@ def test_an_answer_is_right(
     for file in tables.iterdir():
         (tmp_path / file.name).symlink_to(file.resolve())
     if section in BEFORE:
-        answered(SECTIONS[BEFORE[section]], tmp_path, monkeypatch)
+        answered(SECTIONS[BEFORE[section]][:1], tmp_path, monkeypatch)
     seen, check = answered(SECTIONS[section], tmp_path, monkeypatch), CHECKS[section]
     assert not [*check(rows, seen)]
     for language, text in SECTIONS[section]:
