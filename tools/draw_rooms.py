@@ -23,6 +23,7 @@ FILES = {  # the files of the package's root by their room; all else is in the r
     ),
 }
 AT_ONCE, LATE = "●", "○"
+STATEMENTS = ast.stmt, ast.ExceptHandler, ast.match_case  # and what holds them
 HEAD = "<!-- rooms:start -->\n```\n"
 END = "```\n<!-- rooms:end -->"
 
@@ -44,12 +45,15 @@ def room(path: str) -> str:
 
 @cache
 def read(text: str) -> tuple[Import, ...]:
-    """Every import of a module, wherever in it."""
-    return tuple(_imports(ast.parse(text), at_once=True))
+    """Every import of a module, wherever in it; in expressions, where a word of theirs is there."""
+    kinds = (ast.AST,) if re.search(r"\b(import_module|__import__|exec|eval)\b", text) else STATEMENTS
+    return tuple(_imports(ast.parse(text), kinds, at_once=True))
 
 
-def _imports(node: ast.AST, *, at_once: bool) -> Iterator[Import]:
+def _imports(node: ast.AST, kinds: tuple[type[ast.AST], ...], *, at_once: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
+        if not isinstance(child, kinds):
+            continue
         late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or (
             isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and child in node.body
         )
@@ -60,7 +64,7 @@ def _imports(node: ast.AST, *, at_once: bool) -> Iterator[Import]:
             yield from (Import(f"{of}.{alias.name}", at_once and not late) for alias in child.names)
         elif isinstance(child, ast.Call) and (name := _computed(child)):
             yield Import(name, at_once=False)
-        yield from _imports(child, at_once=at_once and not late)
+        yield from _imports(child, kinds, at_once=at_once and not late)
 
 
 def _computed(call: ast.Call) -> str:

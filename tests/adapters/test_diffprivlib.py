@@ -68,7 +68,11 @@ def made(name, **changed) -> ours.DPMechanism:
 
 
 def draws(mechanism, value, n) -> np.ndarray:
-    return np.array([mechanism.randomise(value) for _ in range(n)])
+    """Their checks of the value are made once: they take four times as long as the noise."""
+    first = mechanism.randomise(value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mechanism, "_check_all", lambda _: True)
+        return np.array([first, *(mechanism.randomise(value) for _ in range(n - 1))])
 
 
 def fit_p(seen, mass) -> float:

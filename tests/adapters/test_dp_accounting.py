@@ -33,9 +33,9 @@ DOUBLES = 1e-14  # their arithmetic is in doubles: of delta, for each release co
 # ------------------------------------------------------------ one cell is the worst, by enumeration
 
 
-def hockey_stick(pairs, price) -> F:
-    """The delta at exp(epsilon) = price, exactly."""
-    return sum((max(F(0), p - price * q) for p, q in pairs), F(0))
+def hockey_stick(pairs, over, under) -> int:
+    """The delta at exp(epsilon) = over/under, in whole parts: exactly."""
+    return sum(max(0, under * p - over * q) for p, q in pairs)
 
 
 def moved(pmf, moves) -> list:
@@ -54,8 +54,11 @@ def moved(pmf, moves) -> list:
 
 def dominates(worse, better) -> bool:
     """Whether delta is larger at every price: linear between likelihood ratios."""
-    prices = {p / q for p, q in [*worse, *better] if q} | {F(0)}
-    return all(hockey_stick(worse, price) >= hockey_stick(better, price) for price in prices)
+    parts = math.lcm(*(x.denominator for pair in (*worse, *better) for x in pair))
+    one, other = ([(int(p * parts), int(q * parts)) for p, q in pairs] for pairs in (worse, better))
+    prices = {F(p, q) for p, q in [*one, *other] if q} | {F(0)}
+    ratios = [price.as_integer_ratio() for price in prices]
+    return all(hockey_stick(one, *ratio) >= hockey_stick(other, *ratio) for ratio in ratios)
 
 
 def normal(weights) -> list:

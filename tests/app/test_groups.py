@@ -26,7 +26,7 @@ from dpfast.app.tables import array_file, arrow_file, csv_text, drawn, groups, p
 from dpfast.engines.jobs import tasks
 from dpfast.engines.jobs.folder import Folder
 
-ROWS = 2400
+ROWS = 600
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet", "--missing", "0"]
 REAL = ["--mechanism", "laplace", "--epsilon", "1", "--l0", "1", "--linf", "1", "--quiet"]
 REAL += ["--missing", "0", "--clamp", "-1", "1"]
@@ -41,7 +41,7 @@ REALS = [0.5, 1.0, 2.0, 0.0, 0.25], [0.123456789, -1e-300, None, 1e22, 2.0]
 
 @pytest.fixture
 def stubbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces of a few rows, groups of a thousand, and numbers that no cell of the input decides."""
+    """Pieces of a few rows, groups of 250, and numbers that no cell of the input decides."""
 
     def numbers(table: Any, *_: object) -> Iterator[Any]:
         at = 0
@@ -51,12 +51,12 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> None:
             at += size
 
     monkeypatch.setattr(drawn, "fresh", numbers)
-    monkeypatch.setattr(csv_text, "BLOCK", 1 << 12)
-    monkeypatch.setattr(readers, "LOOK", 1 << 14)
-    monkeypatch.setattr(arrow_file, "ROWS", 700)
-    monkeypatch.setattr(array_file, "ELEMENTS", 700)
-    monkeypatch.setattr(streams, "BLOCK", 1 << 10)
-    monkeypatch.setattr(groups, "ROWS", 1000)
+    monkeypatch.setattr(csv_text, "BLOCK", 1 << 10)
+    monkeypatch.setattr(readers, "LOOK", 1 << 12)
+    monkeypatch.setattr(arrow_file, "ROWS", 175)
+    monkeypatch.setattr(array_file, "ELEMENTS", 175)
+    monkeypatch.setattr(streams, "BLOCK", 1 << 8)
+    monkeypatch.setattr(groups, "ROWS", 250)
 
 
 def write(path: Path, numbers: list[Any], rows: int) -> Path:
@@ -97,7 +97,7 @@ def test_out_is_a_function_of_its_own_cells(tmp_path, start, law, neighbours) ->
     """Inputs whose private cells, groups and files differ, and equal noisy numbers: equal bytes."""
     arrays = start.startswith(".np")
     column = [] if arrays else ["--column", "n"]
-    ins = [write(tmp_path / f"{i}in{start}", each, 700 - 400 * i) for i, each in enumerate(neighbours)]
+    ins = [write(tmp_path / f"{i}in{start}", each, 175 - 100 * i) for i, each in enumerate(neighbours)]
     for end in [start] if arrays else OUTS:
         for order in [[]] if arrays or law == REAL else [[], ["--sort-by", "label"]]:
             made = []

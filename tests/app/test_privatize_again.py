@@ -27,8 +27,8 @@ from dpfast.noise.release import blocks, seal
 
 ENDS = [".csv", ".parquet", ".arrow", ".npy"]
 LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]
-BLOCK = 4096  # rows of a block and of a group, for all but the tests of `whole`
-ROWS = 9_375  # three blocks, the last one shorter
+BLOCK = 1024  # rows of a block and of a group, for all but the tests of `whole`
+ROWS = 2_343  # three blocks, the last one shorter
 LABEL = "visits 2026-11"
 UNCHANGED: dict[tuple[str, int], bytes] = {}  # inputs that were made once, by ending and rows
 
@@ -154,7 +154,7 @@ def test_the_noise_and_the_manifest(tmp_path, whole) -> None:
 def test_pieces_do_not_matter(tmp_path, monkeypatch, end) -> None:
     """Other pieces, which cut blocks anywhere: the same bytes."""
     release, made = Release(tmp_path, end), []
-    for rows in (1 << 20, 3_001, BLOCK):
+    for rows in (1 << 20, 751, BLOCK):
         monkeypatch.setattr(array_file, "ELEMENTS", rows)
         monkeypatch.setattr(csv_text, "BLOCK", 16 * rows)
         assert release.run("--resume") == 0
@@ -531,7 +531,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, capsys, monkeypatch, e
         pytest.skip("an array has no other cells")
     if end in {".npy", ".csv"}:
         monkeypatch.setattr(array_file, "ELEMENTS", BLOCK)
-        monkeypatch.setattr(csv_text, "BLOCK", 1 << 16)
+        monkeypatch.setattr(csv_text, "BLOCK", 1 << 14)
     if end == ".npy" and change is longer:
         pytest.skip("what follows the array belongs to nobody")
     release = Release(tmp_path, end)

@@ -163,7 +163,11 @@ PRIVATE = {
 }
 
 
-FORMS = {"release", "a list", "a generator", "constant"}  # other counts are looked at for "discrete Laplace"
+# Other counts are looked at for "discrete Laplace", "Laplace" and others, whose noise these have.
+FORMS = {
+    "release", "a list", "a generator", "constant", "Laplace in float32", "low bit of the output cleared",
+    "low bits of a float output cleared", "a function of the output",
+}  # fmt: skip
 
 
 @pytest.mark.chance(audit.ALPHA)

@@ -78,8 +78,13 @@ def test_every_check_has_a_planted_defect_and_every_defect_its_output(passed) ->
 
 
 @pytest.mark.parametrize("name", PLANTED_DEFECTS)
-def test_a_planted_defect_is_found_by_its_check(name: str) -> None:
-    """The check fails, and says what is wrong; the defect is gone with the run."""
+def test_a_planted_defect_is_found_by_its_check(name: str, monkeypatch) -> None:
+    """The check fails, and says what is wrong; the defect is gone with the run.
+
+    Of a law's points the last two are enough, as many as some laws have: each defect's
+    z-value, 5.9 at the level, is 9 to 37 at one or both, its standard deviation at most 1.2.
+    """
+    monkeypatch.setattr(laws, "POINTS", {law: lambda every=every: every()[-2:] for law, every in laws.POINTS.items()})
     defect = PLANTED_DEFECTS[name]
     (result,) = selftest.run([CHECK[defect.check]], factor=QUICK, defect=defect)
     assert not result.outcome.passed

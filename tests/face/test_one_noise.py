@@ -3,7 +3,7 @@
 
 Every door that takes a release key is found by its signature, and each of its parameters has a row
 here: what it is changed to, and whether a later try under the same label may have it. The values
-are those that would hide a mistake, a thousand cells of one number: so names, orders, shapes and
+are those that would hide a mistake, two hundred cells of one number: so names, orders, shapes and
 terms can trade places without a change of any count. The noise itself decides: its scale is 1e15,
 so no two cells have the same by chance (1e-9 in a comparison, 1e-7 in a run).
 """
@@ -38,7 +38,7 @@ from dpfast.errors import DataDependentError, DpfastError
 from dpfast.noise.release import seal
 
 PACKAGE = Path(dpfast.__file__).parent
-N = 1000
+N = 200
 EPSILON = Fraction(1, 10**15)
 LAW = dpfast.DiscreteLaplace(EPSILON, 1)
 OTHER = dpfast.DiscreteLaplace(EPSILON / 2, 1)
@@ -163,7 +163,7 @@ ARRAY = {
 
 def grid(world: World, *, values: Any = None, **options: Any) -> Noise:
     """An array without names, whose cells are known by their places."""
-    return array(world, values=np.full((10, 100), 5) if values is None else values, names=None, **options)
+    return array(world, values=np.full((10, N // 10), 5) if values is None else values, names=None, **options)
 
 
 def table(world: World, *, frame: Any = None, **options: Any) -> Noise:
@@ -178,7 +178,7 @@ def chosen(world: World, *, columns: Any = ("east", "west"), **options: Any) -> 
     return table(world, frame=_frame(columns=("east", "west", "north", "year")), columns=list(columns), **options)
 
 
-def _frame(columns: Any = ("east", "west"), index: Any = tuple(NAMES[:500])) -> Any:
+def _frame(columns: Any = ("east", "west"), index: Any = tuple(NAMES[: N // 2])) -> Any:
     import pandas as pd
 
     return pd.DataFrame(np.full((len(index), len(columns)), 5), index=list(index), columns=list(columns))
@@ -379,7 +379,7 @@ UNKNOWN = {
 
 
 def grown(world: World, *, counts: Any = FIVES, levels: Any = None, **changed: Any) -> Noise:
-    """A tree of a thousand leaves in named areas."""
+    """A tree of two hundred leaves in named areas."""
     areas = [f"area {i // 10:02}" for i in range(N)] if levels is None else levels[0]
     given = {"sensitivity": dpfast.Sensitivity(1, 1), "epsilon": EPSILON, **changed}
     shape = {} if "branching" in given else {"levels": [areas]}
@@ -399,7 +399,7 @@ TREE = {
     "delta": sealed({"delta": Fraction(1, 10**6)}),
     "rho": sealed({"rho": Fraction(1, 10**16), "epsilon": None}),
     "weights": sealed({"weights": [1, 2, 0]}),
-    "workload": sealed({"workload": [[0, 10], [5, 900]]}),
+    "workload": sealed({"workload": [[0, 10], [5, 180]]}),
     "root": sealed({"root": True, "levels": [["all"] * N]}),
 }
 
@@ -419,7 +419,7 @@ def medians(world: World, *, values: Any = None, unit_ids: Any = PEOPLE, q: Any 
     return {(key, cell): count - true[key, cell] for key, leaves in noisy for cell, count in enumerate(leaves)}
 
 
-KEYED = [*"abcdef"] * (N // 6) + [*"abcd"]
+KEYED = ([*"abcdef"] * N)[:N]
 QUANTILES = {
     "values": private({"values": [1, *range(1, N)]}),
     "unit_ids": private({"unit_ids": ["p1", "p1", *PEOPLE[2:]]}),
@@ -466,7 +466,7 @@ BLOCKS = {
     "mechanism": sealed({"mechanism": OTHER}),
     "clamp": sealed({"clamp": (0, 9)}),
     "missing": sealed({"missing": 0}),
-    "shape": sealed({"shape": (10, 100)}),
+    "shape": sealed({"shape": (10, N // 10)}),
     "domain": sealed({"domain": NAMES}),
     "buckets": sealed({"buckets": 1}),
     "terms": sealed({"terms": {"order": "by city"}}),
@@ -887,13 +887,13 @@ SHOWS = {"--shared-with", "--resume", "--verify", "--explain", "--force", "--qui
 DOORS = [
     Door("array", array, ARRAY, (dpfast.DiscreteLaplace.release,)),
     Door("array without names", grid, {
-        "values": private({"values": np.where(np.arange(N).reshape(10, 100), 5, 6)}),
-        "shape": sealed({"values": np.full((100, 10), 5)}, {"values": np.full(N, 5)}),
+        "values": private({"values": np.where(np.arange(N).reshape(10, N // 10), 5, 6)}),
+        "shape": sealed({"values": np.full((N // 10, 10), 5)}, {"values": np.full(N, 5)}),
     }),
     Door("frame of pandas", table, {
         "columns": private({"frame": _frame(columns=("west", "east"))}),
-        "index": private({"frame": _frame(index=traded(NAMES[:500]))}),
-        "shape": sealed({"frame": _frame(index=NAMES[:499])}),
+        "index": private({"frame": _frame(index=traded(NAMES[: N // 2]))}),
+        "shape": sealed({"frame": _frame(index=NAMES[: N // 2 - 1])}),
     }),
     Door("columns of a frame", chosen, {"columns": private({"columns": ["west", "east"]}, {"columns": ["east", "north"]})}),
     Door("bounded_histogram", counted, HISTOGRAM, (dpfast.bounded_histogram, dpfast.BoundedHistogram.release)),
@@ -949,7 +949,7 @@ def test_no_later_try_meets_the_noise_elsewhere(door, tmp_path, capsys) -> None:
     """With a ledger each change is refused and free of charge, or a cell keeps its noise."""
     world = World(tmp_path, pays=True)
     first = door.publish(world)
-    assert len(set(first.values())) == len(first) >= 990
+    assert len(set(first.values())) == len(first) >= N - 2
     assert door.publish(world) == first
     spent, problems = world.ledger.spent, []
     for parameter, row in door.rows.items():

@@ -60,7 +60,7 @@ MUTANTS = [
            "test_privatize_again.py -k verify_refuses"),
     Mutant("wrong bounds are found once it is charged", "dpfast/app/cli/privatize.py", "            column.release(np.empty(0, kind if self.real else int))", "            pass",
            "test_cli.py test_ledger_command.py -k 'bounds_are_checked or charges_nothing'"),
-    Mutant("the input may be the output", "dpfast/app/cli/file_options.py", '            if same(path, other):\n                raise ParameterError(f"{what} must not be {name}, got {path}")', "            pass",
+    Mutant("the input may be the output", "dpfast/app/cli/file_options.py", '            if place == places[name] or _one_file(path, other):\n                raise ParameterError(f"{what} must not be {name}, got {path}")', "            pass",
            "test_cli.py -k input_is_never"),
     Mutant("a pipe is read twice", "dpfast/app/cli/privatize.py", 'if request.key_file is not None and str(request.source) == "-":', "if False:",
            "test_everyday_files.py test_privatize_again.py -k 'takes_no_pipe or a_pipe'"),

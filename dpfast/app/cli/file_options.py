@@ -94,9 +94,11 @@ def refuse_written(written: Mapping[str, Path], read: Mapping[str, Path | None])
     if "--key-file" in needed:
         key = os.path.realpath(needed["--key-file"])
         needed |= {f"a file of --key-file ({end})": Path(f"{key}{end}") for end in BESIDE_A_KEY}
+    places = {name: _place(path) for name, path in needed.items()}
     for what, path in written.items():
+        place = _place(path)
         for name, other in needed.items():
-            if same(path, other):
+            if place == places[name] or _one_file(path, other):
                 raise ParameterError(f"{what} must not be {name}, got {path}")
 
 
@@ -116,8 +118,19 @@ def refuse_inside(source: Path, name: str, written: Mapping[str, Path | None]) -
 
 def same(one: Path, other: Path) -> bool:
     """Whether two paths lead to one file, or to one place where none is yet."""
-    with suppress(OSError):  # one of them is not there; or none can be, and then writing says so
-        return os.path.realpath(one) == os.path.realpath(other) or one.samefile(other)
+    return _place(one) == _place(other) or _one_file(one, other)
+
+
+def _place(path: Path) -> str:
+    """Where a path leads, whatever is there; the path itself if nobody can say."""
+    with suppress(OSError):  # writing says so
+        return os.path.realpath(path)
+    return str(path)
+
+
+def _one_file(one: Path, other: Path) -> bool:
+    with suppress(OSError):  # one of them is not there
+        return one.samefile(other)
     return False
 
 

@@ -158,6 +158,8 @@ def _could(n: int, alpha: float, epsilon: float, delta: float, steps: int) -> st
 
 def grown(delta: float, steps: int, epsilon: float) -> float:
     """The delta over so many neighbours: delta (1 + e^epsilon + ...)."""
+    if not delta:
+        return 0.0
     return delta * (math.expm1(min(700.0, steps * epsilon)) / math.expm1(min(700.0, epsilon)) if epsilon else steps)
 
 

@@ -39,8 +39,10 @@ def p_values(run: Run) -> Outcome:
         (3, 1000, Fraction(1, 64)),
         (9, 20, Fraction(1, 8)),
     ):
-        terms = [math.comb(of, k) * p**k * (1 - p) ** (of - k) for k in range(of + 1)]
-        compare(binomial_p(hits, of, float(p)), min(1.0, float(2 * min(sum(terms[hits:]), sum(terms[: hits + 1])))))
+        yes, whole = p.as_integer_ratio()
+        terms = [math.comb(of, k) * yes**k * (whole - yes) ** (of - k) for k in range(of + 1)]  # over whole^of
+        least = Fraction(min(sum(terms[hits:]), sum(terms[: hits + 1])), whole**of)
+        compare(binomial_p(hits, of, float(p)), min(1.0, float(2 * least)))
     for x, half in ((10.0, 3), (250.0, 64), (400.0, 64), (128.0, 64)):  # 2 half degrees: a Poisson sum
         tail = math.exp(-x / 2) * math.fsum((x / 2) ** i / math.factorial(i) for i in range(half))
         compare(chi_squared_p(x, 2 * half), tail)
