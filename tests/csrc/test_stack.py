@@ -128,7 +128,7 @@ def ends_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list
     call.restype = None
 
     def ends(sizes: list[int], *calls: tuple[int | None, int | None, np.ndarray]) -> list[list[int]]:
-        """Of each call, by KiB of stack."""
+        """How calls end, by KiB of stack."""
         given = (Call * len(calls))(*(Call(add, how, len(out), out.ctypes.data) for add, how, out in calls))
         bytes_ = (ctypes.c_long * len(sizes))(*(n << 10 for n in sizes))
         found = ((ctypes.c_int * len(sizes)) * len(calls))()
