@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
@@ -159,6 +161,23 @@ class Warm:
 
     def close(self) -> None:
         self._parent.communicate()
+
+
+@cache
+def _loaded() -> Warm:
+    warm = Warm("import numpy, dpfast")
+    atexit.register(warm.close)
+    return warm
+
+
+def forked(script: str, *arguments: object) -> str:
+    """As `python`, by a fork of a process that has loaded dpfast, and nothing else: much sooner.
+
+    For scripts that fork and kill as they like, and are not about forks themselves.
+    """
+    run = _loaded().run(f"import signal; signal.alarm(600)\n{dedent(script)}", *arguments)
+    assert run.returncode == 0, f"exit {run.returncode}\n{run.stdout}\n{run.stderr}"
+    return run.stdout
 
 
 def without(stream: str) -> str:

@@ -52,12 +52,16 @@ def tally(draws: Draws, edges: list[int]) -> npt.NDArray[np.float64]:
     ends = np.array(edges)
     size = max(int(ends[-1] - ends[0]).bit_length() - 16, 0)
     first, last = int(ends[0] >> size) - 1, int(ends[-1] >> size) + 1
-    steps = np.clip(draws >> size, first, last) - first
+    steps = draws >> size
+    np.clip(steps, first, last, out=steps)
+    steps -= first
     divided = np.zeros(last - first + 1, bool)
     divided[(ends >> size) - first] = size > 0
     whole = np.where(divided, 0, np.bincount(steps, minlength=divided.size))
     cells = np.searchsorted(ends >> size, np.arange(first, last + 1))
     found = np.bincount(cells, whole, minlength=ends.size + 1)
+    if not size:
+        return found
     return found + np.bincount(np.searchsorted(ends, draws[divided[steps]]), minlength=ends.size + 1)
 
 
@@ -79,9 +83,8 @@ def rejections(
         test("chi-squared", chi2_p(float(((tally(draws, edges) - expected) ** 2 / expected).sum()), len(mass) - 1))
     real = draws.astype(np.float64)
     test("mean", normal_p(real.mean() / math.sqrt(variance / n)))
-    test(
-        "variance", normal_p((float(np.square(real).mean()) - variance) / math.sqrt((fourth_moment - variance**2) / n))
-    )
+    np.square(real, out=real)
+    test("variance", normal_p((float(real.mean()) - variance) / math.sqrt((fourth_moment - variance**2) / n)))
     positive, other = np.count_nonzero(draws > 0), np.count_nonzero(draws)
     test("sign", binomial_p(positive, other, 0.5) if other else 1.0)
     test("zero", binomial_p(n - other, n, cdf(0) - cdf(-1)))

@@ -18,15 +18,6 @@ import tiers
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric
 
 HALF = Fraction(1, 2)
-# Constants by which no tier in C decides a real draw.
-BLIND = {
-    "margin": -1.0,
-    "extended_margin": -1.0,
-    "double_double_margin": -1.0,
-    "wide_cell": 400,
-    "bulk": tiers.INTEGER,
-    "constant_work": tiers.INTEGER,
-}
 Defect = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 

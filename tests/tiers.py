@@ -46,6 +46,15 @@ def replaced(fields: Any, **others: Any) -> Any:
 NATIVE = _native.__name__  # for scripts
 FLOAT, DOUBLE, EXTENDED = _native.FLOAT, _native.DOUBLE, _native.EXTENDED
 DOUBLE_DOUBLE, INTEGER, TABLE = _native.DOUBLE_DOUBLE, _native.INTEGER, _native.TABLE
+# Constants by which no tier in C decides a real draw.
+BLIND = {
+    "margin": -1.0,
+    "extended_margin": -1.0,
+    "double_double_margin": -1.0,
+    "wide_cell": 400,
+    "bulk": INTEGER,
+    "constant_work": INTEGER,
+}
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 BLOCK, SMALL, SEALED_ROWS = _native.BLOCK, engine.SMALL, sealed_blocks.BLOCK
 KINDS = _native.KINDS  # what values are, to C

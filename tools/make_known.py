@@ -15,8 +15,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from dpfast.noise.release.digits import ACCEPT
 from dpfast.privacy.exact import Digits, ball
 
 SECRET = bytes(range(32))
+STREAM: Any = SimpleNamespace(block=lru_cache(1 << 12)(_native.StreamKey(SECRET).block))  # a block has many words
 TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE
 EXTENDED, DOUBLE_DOUBLE, INTEGER = _native.EXTENDED, _native.DOUBLE_DOUBLE, _native.INTEGER
 LEVEL0, ACCEPTANCE = lib.DPF_LEVEL0, lib.DPF_ACCEPTANCE
@@ -282,7 +284,7 @@ def draw(row: Row, i: int, begin: Fraction) -> int | None:
     """Draw i by the table, if it decides, else by the exact tier; None if a spoilt plan leaves it open."""
     mechanism, at = row.mechanism, row.start + i
     width = int(mechanism._constant_work_plan.width)
-    read = reference.reader(mechanism, _native.StreamKey(SECRET))
+    read = reference.reader(mechanism, STREAM)
     word = read(at, 0).prefix
     if not row.constant_work and row.made._plan.bulk == TABLE and table(word) != _native.UNDECIDED:
         return table(word)

@@ -66,14 +66,22 @@ def defined(days: list[Day], key: Any, per_unit_steps: int, apart: int, caps: Ca
     return found
 
 
-def counted(days: list[Day], totals: BoundedTotals, key: Any) -> np.ndarray:
-    """What each step counts, without a ledger: in the order of NAMES."""
-    cells = RowCells(NAMES, totals, key)
+Before = dict[str, tuple[Any, list[Any]]]  # by days: what is kept after them, and what each counts
+
+
+def counted(days: list[Day], totals: BoundedTotals, key: Any, before: Before | None = None) -> np.ndarray:
+    """What each step counts, without a ledger: in the order of NAMES.
+
+    before: of other days, which may begin alike.
+    """
+    cells, before = RowCells(NAMES, totals, key), {} if before is None else before
     kept, found = state.Kept(0, b"", b"", np.zeros(0, int), np.zeros(0), cells.nobody()), []
     for t, day in enumerate(days, 1):
-        frozen = cells.frozen(totals.totals, columns(day), kept)
-        kept = kept._replace(t=t, table=cells.after(kept.table, frozen.units, t))
-        found.append(cells.as_given(frozen.counts.astype(float)))
+        if (known := repr(days[:t])) not in before:
+            frozen = cells.frozen(totals.totals, columns(day), kept)
+            kept = kept._replace(t=t, table=cells.after(kept.table, frozen.units, t))
+            before[known] = kept, [*found, cells.as_given(frozen.counts.astype(float))]
+        kept, found = before[known]
     return np.array(found, np.int64)
 
 
@@ -99,8 +107,8 @@ def life_of(unit: int, life: tuple[list[str], ...]) -> list[Day]:
 @cache
 def alone(of: int, over_time: tuple[int, int], unit: int = 1) -> np.ndarray:
     """What one person's rows alone come to, in each life: (lives, steps, names)."""
-    totals = quiet(*over_time, **CAPS[of])
-    return np.array([counted(life_of(unit, life), totals, release_key(36)) for life in LIVES])
+    totals, before = quiet(*over_time, **CAPS[of]), Before()
+    return np.array([counted(life_of(unit, life), totals, release_key(36), before) for life in LIVES])
 
 
 @pytest.mark.parametrize("over_time", OVER_TIME, ids=str)
@@ -127,9 +135,10 @@ def test_one_unit_moves_what_the_totals_assume(over_time: tuple[int, int]) -> No
 def test_what_a_unit_counts_depends_on_its_own_rows_alone(over_time: tuple[int, int]) -> None:
     """Two people together come to what each comes to alone: each pair of lives."""
     totals, one, other = quiet(*over_time, **CAPS[0]), alone(0, over_time), alone(0, over_time, 2)
+    before = Before()
     for (i, mine), (j, its) in itertools.product(enumerate(LIVES), enumerate(LIVES[::4])):
         days = [a + b for a, b in zip(life_of(1, mine), life_of(2, its), strict=True)]
-        assert (counted(days, totals, release_key(36)) == one[i] + other[4 * j]).all()
+        assert (counted(days, totals, release_key(36), before) == one[i] + other[4 * j]).all()
 
 
 KINDS: dict[str, Callable[[int], Any]] = {

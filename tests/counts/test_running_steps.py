@@ -21,7 +21,7 @@ import pytest
 import reference
 import tiers
 from blake3 import blake3
-from fresh import python
+from fresh import forked, python
 from ledgers import MEMORY, command
 from places import ROOT
 from reference import E, H, integers, texts
@@ -837,7 +837,7 @@ def test_each_write_flush_rename_and_commit_may_be_the_last() -> None:
     Of rows, whose table of units is written with all else; tests/deep/kills.py has both.
     """
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        found, *points = python(LIVES, folder, "exits", 1, 2, "rows").strip().split(",")
+        found, *points = forked(LIVES, folder, "exits", 1, 2, "rows").strip().split(",")
     assert int(found) > 45
     assert {*points} == {"after a commit", "before a commit", "fsync", "replace", "unlink", "write"}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
@@ -82,23 +82,27 @@ def counts(database: Rows, bounds: Bounds) -> Counts:
 
 
 @cache
+def pairs(adjacency: str) -> list[tuple[Rows, Rows]]:
+    """All neighbours."""
+    found = []
+    all_of = databases()
+    for person in PEOPLE:
+        rest: dict[Rows, list[Rows]] = {}
+        for database in all_of:
+            others = tuple(row for row in database if row[0] != person)
+            rest.setdefault(others, []).append(database)
+        for same in rest.values():
+            for x, y in itertools.permutations(same, 2):
+                absent = not of(person, x) or not of(person, y)
+                if absent == (adjacency == "add-remove"):
+                    found.append((x, y))
+    return found
+
+
+@cache
 def neighbours(bounds: Bounds, adjacency: str) -> list[tuple[Counts, Counts]]:
     """The pairs of counts that neighbours give, each once: not what a Sensitivity would allow."""
-
-    def pairs() -> Iterator[tuple[Rows, Rows]]:
-        all_of = databases()
-        for person in PEOPLE:
-            rest: dict[Rows, list[Rows]] = {}
-            for database in all_of:
-                others = tuple(row for row in database if row[0] != person)
-                rest.setdefault(others, []).append(database)
-            for same in rest.values():
-                for x, y in itertools.permutations(same, 2):
-                    absent = not of(person, x) or not of(person, y)
-                    if absent == (adjacency == "add-remove"):
-                        yield x, y
-
-    found = {(counts(x, bounds), counts(y, bounds)) for x, y in pairs()}
+    found = {(counts(x, bounds), counts(y, bounds)) for x, y in pairs(adjacency)}
     return sorted((x, y) for x, y in found if x != y)
 
 
@@ -321,16 +325,26 @@ def tables() -> list[Valued]:
     return [table for n in range(4) for table in itertools.combinations_with_replacement(rows, n)]
 
 
-def moves(sums: Callable[[Valued], Counts], adjacency: str) -> Iterator[tuple[int, ...]]:
-    """What neighbours differ by: tables that have all but one person's rows in common."""
-    found = {table: sums(table) for table in tables()}
+@cache
+def alike() -> list[tuple[Valued, list[Valued]]]:
+    """The tables that have all but one person's rows in common, and what these are."""
+    found = []
     for person in PEOPLE:
         rest: dict[Valued, list[Valued]] = {}
-        for table in found:
+        for table in tables():
             rest.setdefault(tuple(row for row in table if row[0] != person), []).append(table)
-        for others, same in rest.items():
-            for x, y in itertools.product(same, same if adjacency == "substitution" else [others]):
-                yield tuple(a - b for a, b in zip(found[x], found[y], strict=True))
+        found += rest.items()
+    return found
+
+
+def moves(sums: Callable[[Valued], Counts], adjacency: str) -> set[tuple[int, ...]]:
+    """What neighbours differ by."""
+    found, apart = {table: np.array(sums(table)) for table in tables()}, set()
+    for others, same in alike():
+        x = np.array([found[table] for table in same])
+        y = x if adjacency == "substitution" else found[others][None]
+        apart |= {*map(tuple, (x[:, None] - y).reshape(-1, x.shape[1]).tolist())}
+    return apart
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -348,7 +362,7 @@ def test_noisy_sums(case, adjacency) -> None:
         seen.add(found.sensitivity)
         return tuple(found.counts.tolist())
 
-    apart = set(moves(sums, adjacency))
+    apart = moves(sums, adjacency)
     l0, linf = contributed.contributes or (0, 0)
     total, signed = contributed.contributed, contributed.signed
     assert seen == {Sensitivity(l0, linf, l1=total, cells=2, adjacency=adjacency, signed=signed)}

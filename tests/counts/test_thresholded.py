@@ -17,7 +17,7 @@ import mpmath
 import numpy as np
 import pytest
 import tiers
-from fresh import python
+from fresh import forked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from identifiers import named
@@ -821,7 +821,7 @@ KILLED = """
 
 def test_killed_between_reserve_and_draw(tmp_path) -> None:
     """And begun again: one charge, the same keys and counts."""
-    assert python(KILLED, tmp_path / "b.db", tmp_path / "words.key").strip() == "00011111"
+    assert forked(KILLED, tmp_path / "b.db", tmp_path / "words.key").strip() == "00011111"
 
 
 class Unread:

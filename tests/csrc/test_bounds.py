@@ -190,7 +190,8 @@ class Law:
     def magnitudes(self, cells: Iterable[int], bits: int) -> dict[int, int | None]:
         """The magnitude of each whole cell, or None. A cell's end is the next one's begin."""
         with ctx.workprec(400):
-            ends = {p: self.floor(self.scaled_log(p, bits)) for p in {p + i for p in cells for i in (0, 1)} - {0}}
+            least = self.scaled_log(1, bits)
+            ends = {p: self.floor(least - self.t * arb(p).log()) for p in {p + i for p in cells for i in (0, 1)} - {0}}
         return {p: ends[p] if p and ends[p] == ends[p + 1] else None for p in cells}
 
 

@@ -23,7 +23,8 @@ from places import TESTS
 from proofs import CSRC
 
 UNIT = Fraction(1, 2**64)
-SLACK = Fraction(1, 2**250)  # the balls of python-flint, and sums of cut terms, leave out less
+SLACK = Fraction(1, 2**186)  # in units: the balls of python-flint, and sums of cut terms, leave out less
+CLOSE = arb((1, -260))
 MANY = 3000
 NAMES = "product", "over_integer", "ratio", "root", "difference", "minus_log", "exp_minus", "cosine", "sine", "sum_of_terms"  # fmt: skip
 
@@ -42,7 +43,7 @@ class Asked(NamedTuple):
     high: Fraction
 
 
-Memory = ctypes.Array[ctypes.c_uint64]
+Memory = ctypes.c_uint64 * 6
 
 
 class Question(NamedTuple):
@@ -64,17 +65,17 @@ def built(folder: Path, header: str) -> Callable[[Question], tuple[int, int]]:
     call = ctypes.CDLL(str(made)).few_limbs
 
     def ask(question: Question) -> tuple[int, int]:
-        found = (ctypes.c_uint64 * 6)()
+        found = Memory()
         call(NAMES.index(question.name), *question.given, found)
-        low, high = (sum(limb << 64 * i for i, limb in enumerate(found[at : at + 3])) for at in (0, 3))
-        return low, high
+        ends = bytes(found)
+        return int.from_bytes(ends[:24], "little"), int.from_bytes(ends[24:], "little")
 
     return ask
 
 
 def memory(ends: Ends) -> Memory:
     units = [(end.numerator << 64) // end.denominator for end in ends]
-    return (ctypes.c_uint64 * 6)(*(unit >> 64 * limb & 2**64 - 1 for unit in units for limb in range(3)))
+    return Memory.from_buffer_copy(b"".join(unit.to_bytes(24, "little") for unit in units))
 
 
 NOTHING = memory(Ends(Fraction(0), Fraction(0)))
@@ -82,8 +83,8 @@ NOTHING = memory(Ends(Fraction(0), Fraction(0)))
 
 def question(asked: Asked) -> Question:
     """Enclosed, and tightly where a function is exact but for its last units."""
-    low, high = asked.low / UNIT, asked.high / UNIT
-    most, least = math.floor(low + SLACK / UNIT), math.ceil(high - SLACK / UNIT)
+    low, high = asked.low * 2**64, asked.high * 2**64
+    most, least = math.floor(low + SLACK), math.ceil(high - SLACK)
     loose = {"product": 2, "over_integer": 2, "difference": 1}.get(asked.name)
     lows = range(math.floor(low - loose) + 1 if loose else -1, most + 1)
     highs = range(least, math.ceil(high + loose) if loose else 2**192)
@@ -106,9 +107,9 @@ def interval(rng: random.Random, most: int = 20) -> Ends:
 
 def near(ball: arb) -> Fraction:
     """Within 2^-250 of what it encloses."""
-    assert ball.rad() < arb(2) ** -260
-    mantissa, exponent = ball.mid().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    assert ball.rad() < CLOSE
+    mantissa, exponent = map(int, ball.mid().man_exp())
+    return Fraction(mantissa << max(exponent, 0), 1 << max(-exponent, 0))
 
 
 def of_rationals(rng: random.Random) -> Iterator[Asked]:

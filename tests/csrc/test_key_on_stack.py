@@ -18,9 +18,8 @@ from pathlib import Path
 import pytest
 import tiers
 from fresh import python
-from laws import BLIND
 from places import ROOT, TESTS
-from tiers import ISAS
+from tiers import BLIND, ISAS
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
 from dpfast.noise.mechanisms.mechanism import Mechanism

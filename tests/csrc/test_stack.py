@@ -24,7 +24,6 @@ TOOL = r"""
     #include <setjmp.h>
     #include <signal.h>
     #include <stdint.h>
-    #include <string.h>
     #include <sys/mman.h>
     #include <sys/wait.h>
     #include <unistd.h>
@@ -34,12 +33,13 @@ TOOL = r"""
     static long size;
     static int end; /* how the thread ends that runs */
     static sigjmp_buf back;
-    static struct {
+    typedef struct {
         int64_t (*add)(const void *, int64_t, const void *, void *);
         const void *how;
         int64_t n;
         void *out;
-    } call;
+    } job;
+    static job call;
 
     /* 1: what lies below the guard is as it was. */
     static int untouched(void) {
@@ -83,23 +83,23 @@ TOOL = r"""
         return end;
     }
 
-    /* How it ends on stacks of these sizes, all in one child, as the fork of a large process is dear. 0: done; 1: it
-       ended in the guard; 2: elsewhere; 3: beyond the guard something is written; 4: failed; less: by a signal. */
-    void ends_of(void *add, const void *how, int64_t n, void *out, const long *bytes, int sizes, int *ends) {
+    /* How each call ends on stacks of these sizes, all in one child, as the fork of a large process is dear. 0: done;
+       1: it ended in the guard; 2: elsewhere; 3: beyond the guard something is written; 4: failed; less: by a signal. */
+    void ends_of(const job *calls, int many, const long *bytes, int sizes, int *ends) {
         int status, *found = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         const pid_t child = fork();
         if (child == 0) {
             const struct sigaction wanted = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
             sigaction(SIGSEGV, &wanted, NULL);
             sigaction(SIGBUS, &wanted, NULL);
-            memcpy(&call.add, &add, sizeof add);
-            call.how = how, call.n = n, call.out = out;
-            for (int i = 0; i < sizes; i++)
-                found[i] = end_on(bytes[i]);
+            for (int i = 0; i < many * sizes; i++) {
+                call = calls[i / sizes];
+                found[i] = end_on(bytes[i % sizes]);
+            }
             _exit(0);
         }
         waitpid(child, &status, 0);
-        for (int i = 0; i < sizes; i++)
+        for (int i = 0; i < many * sizes; i++)
             ends[i] = WIFEXITED(status) ? found[i] : -WTERMSIG(status);
         munmap(found, PAGE);
     }
@@ -116,25 +116,24 @@ LARGE_FRAME = """
 """
 
 
+class Call(ctypes.Structure):
+    """A function that adds noise, how, and to what."""
+
+    _fields_ = (("add", ctypes.c_void_p), ("how", ctypes.c_void_p), ("n", ctypes.c_int64), ("out", ctypes.c_void_p))
+
+
 @pytest.fixture(scope="module")
-def ends_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[int]]:
+def ends_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list[int]]]:
     call = ctypes.CDLL(str(compiled(tmp_path_factory.mktemp("stack"), TOOL))).ends_of
-    call.argtypes = [*[ctypes.c_void_p] * 2, ctypes.c_int64, *[ctypes.c_void_p] * 2, ctypes.c_int, ctypes.c_void_p]
     call.restype = None
 
-    def ends(add: int | None, how: int | None, out: np.ndarray, sizes: list[int]) -> list[int]:
-        """By KiB of stack."""
-        found = (ctypes.c_int * len(sizes))()
-        call(
-            add,
-            how,
-            len(out),
-            out.ctypes.data,
-            (ctypes.c_long * len(sizes))(*(n << 10 for n in sizes)),
-            len(sizes),
-            found,
-        )
-        return list(found)
+    def ends(sizes: list[int], *calls: tuple[int | None, int | None, np.ndarray]) -> list[list[int]]:
+        """How calls end, by KiB of stack."""
+        given = (Call * len(calls))(*(Call(add, how, len(out), out.ctypes.data) for add, how, out in calls))
+        bytes_ = (ctypes.c_long * len(sizes))(*(n << 10 for n in sizes))
+        found = ((ctypes.c_int * len(sizes)) * len(calls))()
+        call(given, len(calls), bytes_, len(sizes), found)
+        return [list(each) for each in found]
 
     return ends
 
@@ -142,17 +141,18 @@ def ends_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[int]
 @pytest.mark.skipif(sys.platform != "linux", reason="stacks of Linux")
 @pytest.mark.parametrize("law", ["DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian"])
 def test_a_small_stack_ends_in_its_guard(ends_of, law: str) -> None:
+    laws, calls = [], []
     for scale in (10, 1000, 10**8):
-        noise = Noise(getattr(dpfast, law)(*([scale] if "Gauss" in law else [1, scale])))
+        laws.append(noise := Noise(getattr(dpfast, law)(*([scale] if "Gauss" in law else [1, scale]))))
         few, many = ctypes.cast(noise.address, ctypes.POINTER(ctypes.c_void_p))[:2]
         for how, n in ((few, 1), (few, 4000), (many, 100_000)):
-            out = np.zeros(n, noise.dtype)
-            sizes = [kib for kib in (32, 100, 140, 188, 232, 400) if kib >= LEAST]
-            ends = ends_of(tiers.ADD_FRESH, how, out, sizes)
-            assert ends == [1 if kib < 208 else 0 for kib in sizes], (scale, n)
+            calls.append((tiers.ADD_FRESH, how, np.zeros(n, noise.dtype)))
+    sizes = [kib for kib in (32, 100, 140, 188, 232, 400) if kib >= LEAST]
+    assert ends_of(sizes, *calls) == [[1 if kib < 208 else 0 for kib in sizes]] * 9
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="stacks of Linux")
 def test_a_frame_that_steps_over_the_guard_is_seen(ends_of, tmp_path: Path) -> None:
     add = ctypes.CDLL(str(compiled(tmp_path, LARGE_FRAME))).add
-    assert ends_of(ctypes.cast(add, ctypes.c_void_p).value, None, np.zeros(1), [max(64, LEAST), 400]) == [3, 0]
+    stepping = ctypes.cast(add, ctypes.c_void_p).value, None, np.zeros(1)
+    assert ends_of([max(64, LEAST), 400], stepping, stepping) == [[3, 0]] * 2

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fresh import python
+from fresh import forked
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where a flush costs nothing
 
@@ -67,7 +67,7 @@ def path() -> Iterator[Path]:
 @pytest.mark.parametrize("by", ["epsilon", pytest.param("gdp", marks=pytest.mark.slow)])
 def test_eight_processes_race_for_a_thousand_reservations(path, by) -> None:
     """700 of 1,000 can be paid: so many are released, the others leave their target."""
-    output = python(
+    output = forked(
         CROWD
         + """
     ledger = dpfast.Ledger(path, 700, create=True) if by == "epsilon" else None
@@ -100,7 +100,7 @@ def test_eight_processes_race_for_a_thousand_reservations(path, by) -> None:
 @pytest.mark.slow
 def test_eight_processes_want_the_last_epsilon(path) -> None:
     """One wins, in every round; every other one is by="gdp"."""
-    output = python(
+    output = forked(
         CROWD
         + """
     rounds = [
@@ -130,7 +130,7 @@ def test_eight_processes_want_the_last_epsilon(path) -> None:
 
 def test_eight_workers_share_one_release(path) -> None:
     """Tries of one label: one charge, one noise; two inputs of it are never both released."""
-    output = python(
+    output = forked(
         CROWD
         + """
     ledger, secret = dpfast.Ledger(path, 20, create=True), os.urandom(32)
@@ -176,7 +176,7 @@ def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most, by) -> 
     at least half of all charges are said, and with "exhausted" more than half of the budget. A
     journal that is left behind would stay unseen in 70 kills with a chance far below 1e-6.
     """
-    output = python(
+    output = forked(
         CROWD
         + """
     kills, budget, most = map(int, sys.argv[2:5])
@@ -238,7 +238,7 @@ def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most, by) -> 
 @pytest.mark.parametrize("locked", [True, False])
 def test_a_closed_descriptor_gives_no_lock_away(path, locked) -> None:
     """The process closes the file amid a charge: SQLite drops its locks, ours stays."""
-    output = python(
+    output = forked(
         """
         import contextlib, subprocess, sys
         import dpfast
@@ -287,7 +287,7 @@ def test_a_forked_child_keeps_no_lock(path, fork, spoilt, refused) -> None:
     Without either (planted) the next is refused.
     """
     killed = fork == "os.fork()"
-    output = python(
+    output = forked(
         f"""
         import ctypes, os, signal, sys
         import dpfast

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import reference
 import tiers
-from laws import BLIND, BY_NAME, expected, fixed, judged, noise, numbers, reference_of
+from laws import BY_NAME, expected, fixed, judged, noise, numbers, reference_of
 from laws import laplace as mechanism
 from layouts import same, singles, wild
 from proofs import MODES, PROOFS, entered
@@ -315,7 +315,7 @@ def test_draws_that_c_leaves_open_are_decided(monkeypatch: pytest.MonkeyPatch, s
         bounds = {"missing": 2.5, "lower": -40, "upper": 2.0**60}
         right = {dtype: tiers.noised(mech, values, key, dtype=dtype, **bounds) for dtype in ("f8", "f4")}
         blind = mechanism(ratio, -3)
-        constants = tiers.constants(blind) | BLIND
+        constants = tiers.constants(blind) | tiers.BLIND
         tiers.plant_plan(monkeypatch, Laplace, constants)
         plan, offset = tiers.constant_work_plan(blind), [0.1] * 50
         assert plan.fill(tiers.StreamKey(key), 0, 50, constant_work=True, offset=offset) == [None] * 50

@@ -383,11 +383,12 @@ def test_some_open_draws_among_many(threads, step) -> None:
 def test_a_small_call_by_the_exact_tier_alone() -> None:
     """Counts far apart get draws of their own, and saturate at bounds."""
     plan = undecidable(None, 16, tiers.DOUBLE)
-    counts = np.arange(400).reshape(20, 20) * 10**6
+    counts = np.arange(160).reshape(8, 20) * 10**6
     found = counts.copy()
     tiers.added_small(plan, counts, found)
-    assert 50 < np.abs(found - counts).mean() < 200  # 100 expected, its standard deviation 5
-    tiers.added_small(plan, counts - 2 * 10**8, found, 10, 11)
+    assert 50 < np.abs(found - counts).mean() < 200  # 100 expected; beyond either by chance in a run of 10^13
+    counts, found = counts[::4], found[::4].copy()
+    tiers.added_small(plan, counts - 6 * 10**7, found, 10, 11)
     assert set(found.reshape(-1).tolist()) == {10, 11}
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiers
-from fresh import python
+from fresh import forked, python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from seals import MECH, fresh, known, sealed_of
@@ -237,7 +237,7 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Ledger,
     """Two processes at each ledger, and what they said."""
     folder = tmp_path_factory.mktemp("drivers")
     ledgers = {name: Ledger(folder / f"{name}.db", 1000, create=True) for name in TOGETHER}
-    said = python(DRIVERS, *[ledger.path for ledger in ledgers.values()]).splitlines()
+    said = forked(DRIVERS, *[ledger.path for ledger in ledgers.values()]).splitlines()
     return {name: (ledger, each.split()) for (name, ledger), each in zip(ledgers.items(), said, strict=True)}
 
 
@@ -325,7 +325,7 @@ KILLED = """
 
 def test_killed_between_any_two_steps(tmp_path: Path) -> None:
     """And begun again: one charge, one noise. It was charged if it died behind the transaction."""
-    reserved = python(dedent(TRYING) + dedent(KILLED), tmp_path / "budget.db").strip()
+    reserved = forked(dedent(TRYING) + dedent(KILLED), tmp_path / "budget.db").strip()
     assert reserved == "0" * 11 + "1" + "0" * 6 + "1" * 10  # what Store.reserve does is undone until it returns
 
 

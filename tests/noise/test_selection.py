@@ -93,12 +93,11 @@ def test_integer_noise_on_quarters_would_cost_twice() -> None:
     epsilon = 2 * math.log(2)  # so that a quarter is worth a factor 2, and q = 2^-4
 
     def law(quarters: tuple[int, ...]) -> list[Fraction]:
-        found = [Fraction(0)] * len(quarters)
-        for noise in itertools.product(range(8), repeat=len(quarters)):
-            weight = math.prod((1 - Fraction(1, 16)) * Fraction(1, 16) ** x for x in noise)
+        found, n = [0] * len(quarters), len(quarters)
+        for noise in itertools.product(range(8), repeat=n):
             sums = [s + 4 * x for s, x in zip(quarters, noise, strict=True)]
-            found[sums.index(max(sums))] += weight
-        return found
+            found[sums.index(max(sums))] += 15**n * 16 ** (7 * n - sum(noise))
+        return [Fraction(weight, 16 ** (8 * n)) for weight in found]
 
     worst = worst_ratio(law, (-1, 0, 1), length=2)
     assert float(worst) > 1.9 * math.exp(epsilon)
@@ -114,7 +113,8 @@ SCORES = [(0, 1, 2, 0), (3, 3, 1), (-3, 0, 0, 0, 2)]
 
 def p_value(mechanism, law, scores, n, kind=np.int64) -> float:
     """Chi-squared: n winners against their law."""
-    counts = np.bincount([mechanism.select(np.array(scores, kind)) for _ in range(n)], minlength=len(scores))
+    given = np.array(scores, kind)
+    counts = np.bincount([mechanism.select(given) for _ in range(n)], minlength=len(scores))
     expected = np.array([float(p) for p in law(scores)])
     return stats.chisquare(counts, expected * n / expected.sum()).pvalue
 

@@ -103,11 +103,12 @@ def noisy_max(rate: object, scores: Sequence[int]) -> dict:
     """One-sided geometric noise; ties go to the lower index."""
     q, found, reach = mpmath.exp(-number(rate)), {}, math.ceil(63 / rate)  # beyond lies less than e^-63
     power = [q**k for k in range(reach + max(scores) - min(scores) + 2)]
+    loses = [1 - each for each in power]
     for i, score in enumerate(scores):
         total = mpmath.mpf(0)
         for x in range(reach):
             below = (score + x - other + (i < j) for j, other in enumerate(scores) if j != i)  # noise that loses to it
-            total += power[x] * mpmath.fprod(1 - power[max(k, 0)] for k in below)
+            total += power[x] * math.prod(loses[max(k, 0)] for k in below)
         found[i] = (1 - q) * total
     return found
 

@@ -70,7 +70,8 @@ class DiscreteGaussian:
         if known != precision:
             last = self._last(precision)
             with alone, flint_at(precision + 32):
-                terms = [within(self._rest(last, 0)), *(self._f(k) for k in reversed(range(last)))]
+                rate = ball(-1 / (2 * self.sigma_squared))
+                terms = [within(self._rest(last, 0)), *((rate * k**2).exp() for k in reversed(range(last)))]
                 sums = list(itertools.accumulate(terms))[::-1]
             self._sums = precision, sums
         return sums
@@ -145,7 +146,7 @@ class DiscreteGaussian:
 
     def upper(self, k: int) -> float:
         """P(X >= k), k >= 1, within one unit in the last place."""
-        precision = 256 + min(1400, math.ceil(k * k / self.sigma_squared))
+        precision = 256 + 64 * min(22, math.ceil(k * k / (64 * self.sigma_squared)))  # sums are known for one
         return nearest_double(precision, lambda: self._tail(k, precision) / self.theta(precision))
 
     def variance(self) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from dpfast.errors import DpfastError
-from dpfast.privacy.exact.balls import Ball, ball, unique_floor
+from dpfast.privacy.exact.balls import Ball, alone, ball, flint_at
 
 
 def floor_ends(value: Ball) -> tuple[int, int]:
@@ -48,9 +48,14 @@ def nearest_step(
     """
     whole = math.floor(offset)
     rest = offset - whole + Fraction(1, 2)
-
-    def end(magnitude: Callable[[], Ball]) -> int:
-        return unique_floor(precision, lambda: ball(rest) - magnitude() if negative else ball(rest) + magnitude())
-
-    near = end(low) if low is not None else math.ceil(rest) - 1 if negative else math.floor(rest)
-    return whole + near if near == end(high) else None
+    given = [high] if low is None else [low, high]
+    while True:
+        with alone, flint_at(precision):
+            begin = ball(rest)
+            found = [(begin - each() if negative else begin + each()).floor().unique_fmpz() for each in given]
+        ends = [int(end) for end in found if end is not None]
+        if len(ends) == len(given):
+            break
+        precision *= 2
+    near = ends[0] if low is not None else math.ceil(rest) - 1 if negative else math.floor(rest)
+    return whole + near if near == ends[-1] else None
