@@ -350,9 +350,11 @@ def test_the_laws_of_integers(law, scale, array_domain) -> None:
     assert judged(BY_NAME[law], Fraction(scale), rounded.astype(np.int64).ravel())
 
 
-@pytest.mark.parametrize(("make", "metric", "cdf"), [
-    pytest.param(make_laplace, dp.l1_distance, stats.laplace.cdf, marks=pytest.mark.slow), (make_gaussian, dp.l2_distance, stats.norm.cdf),
-])  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "metric", "cdf"),
+    [(make_laplace, dp.l1_distance, stats.laplace.cdf), (make_gaussian, dp.l2_distance, stats.norm.cdf)],
+)
 def test_the_real_laws(make, metric, cdf) -> None:
     """Kolmogorov-Smirnov at 1e-9; rejects a scale 2 % off. Results lie on the grid."""
     n, scale, value = 2_500_000, 3.0, 1 / 7

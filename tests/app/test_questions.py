@@ -298,7 +298,9 @@ def test_all_that_was_asked_has_its_place() -> None:
     assert len(SECTIONS) + len(ELSEWHERE) == 24
 
 
-@pytest.mark.parametrize("section", CHECKS)
+@pytest.mark.parametrize(
+    "section", [pytest.param(each, marks=pytest.mark.slow) if each == LAZY else each for each in CHECKS]
+)
 def test_an_answer_is_right(
     section: str, tables: Path, rows: dict[str, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -831,6 +831,7 @@ def test_the_one_state_that_is_left_is_not_written_over(place, monkeypatch) -> N
     assert place.again().step(4, resume=True).values.tolist() == whole[3]
 
 
+@pytest.mark.slow
 def test_each_write_flush_rename_and_commit_may_be_the_last() -> None:
     """A process ends there, a third lose their state, all go on: one value a step, one charge.
 

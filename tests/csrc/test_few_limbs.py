@@ -194,6 +194,7 @@ SPOILT = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_all_ends_enclose(tmp_path: Path) -> None:
     """Products, quotients, roots, logarithms, exponentials, sines and sums of terms."""
     assert wrong(built(tmp_path, HEADER)) == set()

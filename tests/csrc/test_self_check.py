@@ -63,6 +63,7 @@ STATUS = {name: int(value) for name, value in re.findall(r"DPFAST_(\w+) = (\d+)"
 KINDS = sorted({_native.PORTABLE, max(ISAS)})  # builds without fma, and with it
 
 
+@pytest.mark.slow
 def test_the_answers_are_what_their_generator_writes() -> None:
     """Plans, releases and digests of known.h, from its planted digits: by the exact tier."""
     if len(KINDS) == 2:

@@ -79,7 +79,7 @@ def test_planted_defects_are_found(name) -> None:
     assert report.event
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.1, marks=pytest.mark.slow), 1])
 def test_noise_three_per_cent_too_small_is_found(epsilon) -> None:
     """From the counts 2/epsilon apart, whatever epsilon is."""
     noise = dpfast.DiscreteLaplace(1.03 * epsilon, 1)

@@ -163,7 +163,14 @@ def test_what_the_draws_would_find() -> None:
     assert stats.norm.sf(critical, loc=2 * off, scale=error) == pytest.approx(0.99)
 
 
-@pytest.mark.parametrize(("field", "value"), [("half_cell", 0.0), ("margin", 0.6), ("offset", 0.0)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("half_cell", 0.0),
+        pytest.param("margin", 0.6, marks=pytest.mark.slow),
+        pytest.param("offset", 0.0, marks=pytest.mark.slow),
+    ],
+)
 def test_a_plan_that_is_wrong_is_found(monkeypatch, field: str, value: float) -> None:
     """No altered output: discrete Laplace's double tier with a constant that its proof forbids.
 

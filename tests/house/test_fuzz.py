@@ -130,6 +130,7 @@ def test_a_charge_that_is_forgotten_is_found(made, monkeypatch) -> None:
     assert any("and charged" in str(judged(ledger, bytes([0, 0, action, 0]))) for action in range(9))
 
 
+@pytest.mark.slow
 def test_an_output_that_is_taken_for_another_is_found(made, monkeypatch) -> None:
     one = made("manifest")
     monkeypatch.setattr("dpfast.engines.jobs.tasks.same", lambda *_: True)

@@ -41,6 +41,7 @@ def test_a_tally_is_of_every_draw(width: int) -> None:
     assert gof.tally(draws, edges.tolist()).tolist() == np.bincount(cells, minlength=edges.size + 1).tolist()
 
 
+@pytest.mark.slow
 def test_a_right_sampler_passes_and_p_values_are_level() -> None:
     """None of NumPy's 300 samples of the right law is rejected (false-alarm rate 3e-7 in all)."""
     rng = np.random.default_rng(1)

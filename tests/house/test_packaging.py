@@ -96,7 +96,7 @@ def test_a_sound_wheel_has_no_fault(tmp_path: Path, archives: Any) -> None:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("-shared", "-fPIC", "-g", "-Wl,--build-id=none"), "must be stripped"),
+        pytest.param(("-shared", "-fPIC", "-g", "-Wl,--build-id=none"), "must be stripped", marks=pytest.mark.slow),
         (("-shared", "-fPIC", "-Wl,--build-id=none"), "must be stripped"),
         (("-shared", "-fPIC", "-Wl,-s", "-Wl,--build-id"), "no build ID"),
     ],

@@ -55,6 +55,7 @@ def test_opening_and_charging_read_no_more_of_a_long_history(path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+@pytest.mark.slow
 def test_a_charge_flushes_as_often_after_a_long_history(tmp_path) -> None:
     """The checkpoint is moved within the charge's own transaction."""
     paths, log = [tmp_path / folder / "budget.db" for folder in ("short", "long")], tmp_path / "log"

@@ -165,10 +165,11 @@ def test_eight_workers_share_one_release(path) -> None:
     ("place", "kills", "budget", "most", "by"),
     [
         ("memory", 80, 200, 8, "epsilon"),
-        pytest.param("memory", 80, 200, 8, "gdp", marks=pytest.mark.slow),
-        pytest.param("disk", 70, 60, 2, "epsilon", marks=pytest.mark.slow),
+        ("memory", 80, 200, 8, "gdp"),
+        ("disk", 70, 60, 2, "epsilon"),
     ],
 )
+@pytest.mark.slow
 def test_kills_at_any_moment(path, tmp_path, place, kills, budget, most, by) -> None:
     """Killed at any moment: releases are in the ledger, the ledger is sound, and works at once.
 

@@ -250,11 +250,8 @@ def test_small_world_of_the_digits(law: Law, scale: Fraction) -> None:
 FRESH = [(law, scale) for law in INTEGERS for scale in numbers("1 10 100")]
 
 
-@pytest.mark.parametrize(
-    ("law", "scale"),
-    [FRESH[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in FRESH[1:])],
-    ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("law", "scale"), FRESH, ids=str)
 def test_a_fresh_start_for_open_draws_is_rejected(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """Fresh draws or entries for undecided cells have another law; 2^23 draws show it."""
     mech, n, rng, (table, open_) = law.make(scale), 2**23, np.random.default_rng(7), table_of(law.name, scale)

@@ -95,7 +95,7 @@ def test_there_are_as_many_bounds_as_there_should_be() -> None:
     assert len(kinds) == 16
 
 
-@each_of
+@pytest.mark.parametrize("adjacency", ["add-remove", pytest.param("substitution", marks=pytest.mark.slow)])
 def test_laplace_noise_covers_every_change(adjacency) -> None:
     """Its epsilon is that of the largest change, its rho the largest mean loss; each is reached."""
     law = {k: math.tanh(RATE / 2) * math.exp(-RATE * abs(k)) for k in range(-200, 201)}
