@@ -164,7 +164,7 @@ SPOILT = [
     Spoilt("integers, Laplace: the cell on the wrong side", "laplace.h", "error + (negative ? 0 : cell), above = error + (negative ? cell : 0)", "error + (negative ? cell : 0), above = error + (negative ? 0 : cell)"),
     Spoilt("integers, Laplace: no error", "laplace.h", "error = scaled_log_error + 2;", "error = 0;"),
     # each law's level 0 and words
-    Spoilt("Laplace: a 64-bit word's sign is digits", "laplace.h", "s.u[i] = word[i] & INT64_MAX;", "s.u[i] = word[i];"),
+    Spoilt("Laplace: a 64-bit word's sign is digits", "laplace.h", "long_middle(word[i] & INT64_MAX)", "long_middle(word[i])"),
     Spoilt("32-bit words: the offset is left out", "refine.h", "y + (s)->noise[i]", "0.0 * y + (s)->noise[i]"),
     Spoilt("Gaussian: no error of the angle at level 0", "gaussian.h", "less[i] = half_angle * tr;", "less[i] = 0.0;"),
     Spoilt("Gaussian: no cell at level 0", "gaussian.h", "weight[i] *= tr;", "weight[i] = 0x1p80;"),
