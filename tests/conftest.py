@@ -51,21 +51,19 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return set_mode_in(tmp_path_factory.mktemp("mode"))
 
 
-@pytest.fixture(autouse=True)
-def _nearest() -> Iterator[None]:
+def pytest_runtest_setup() -> None:
+    """No test's mechanisms share a plan with another test's, and no test meets another's labels."""
+    tiers.forget_equals()
+    tiers.forget_labels()
+
+
+@pytest.hookimpl(trylast=True)  # once its fixtures are gone
+def pytest_runtest_teardown() -> None:
     """No test leaves a rounding mode, or an exception that would be the context of others."""
-    yield
     assert sys.exc_info()[1] is None
     assert 1 + 2.0**-53 == 1
     assert -1 - 2.0**-53 == -1
     assert 2.0**-1073 / 2 > 0
-
-
-@pytest.fixture(autouse=True)
-def _own_plans() -> None:
-    """No test's mechanisms share a plan with another test's, and no test meets another's labels."""
-    tiers.forget_equals()
-    tiers.forget_labels()
 
 
 @pytest.fixture(autouse=True, scope="module")
