@@ -59,7 +59,7 @@ DPF_INLINE double short_digit_count(int n) {
 
 /* a + 1/2, a below 2^32. */
 DPF_INLINE double short_middle(uint64_t a) {
-    return double_of(0x4330000000000000 | a) - (0x1p52 - 0.5);
+    return DPF_VECTOR == 64 ? (double)(uint32_t)a + 0.5 : double_of(0x4330000000000000 | a) - (0x1p52 - 0.5);
 }
 
 /* A 32-bit word at the width of a double; the top bit stays the top bit. */

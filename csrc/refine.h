@@ -281,7 +281,7 @@ DPF_INLINE void short_cells(const dpf_law *law, const dpf_plan *plan, const uint
         return;
     }
     law->by_short(plan, words, s);
-    DPF_EACH_SHORT(law, &p, s, 0.0, s->cells[i] = sure ? (int32_t)k : DPF_UNDECIDED_CELL);
+    DPF_EACH_SHORT(law, &p, s, -0.0, s->cells[i] = sure ? (int32_t)k : DPF_UNDECIDED_CELL); /* -0.0 + x is x */
 }
 
 /* Level 0 of a batch: cells, and which of them are undecided. */
