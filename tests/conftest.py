@@ -51,7 +51,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return set_mode_in(tmp_path_factory.mktemp("mode"))
 
 
-def pytest_runtest_setup() -> None:
+@pytest.fixture(autouse=True)
+def _own_plans() -> None:
     """No test's mechanisms share a plan with another test's, and no test meets another's labels."""
     tiers.forget_equals()
     tiers.forget_labels()

@@ -11,6 +11,8 @@ import struct
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
+from enum import Enum
+from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -403,6 +405,22 @@ def test_unseen_keys_and_those_outside() -> None:
     assert "9" not in str(caught.value)
     kept = bounded_histogram([4, 2], [1, 1], domain=[2, 4], max_partitions=2, max_per_partition=1, outside="refuse")
     assert kept.counts.tolist() == [1, 1]
+
+
+def test_a_sensitivity_is_its_result_s_own() -> None:
+    """Whatever an earlier one of equal bounds was called with, and has become since."""
+
+    class Unit(str, Enum):
+        PERSON = "person"
+
+    def counted(**options: Any) -> Any:
+        return bounded_histogram([1, 2], [1, 1], domain=[1, 2], max_partitions=2, max_per_partition=3, **options)
+
+    odd = counted(unit=Unit.PERSON).sensitivity
+    assert type(odd.unit) is Unit
+    vars(odd)["l1"] = Fraction(0)
+    found = counted(unit="person").sensitivity
+    assert (found.unit, type(found.unit), found.l1) == ("person", str, 6)
 
 
 def test_the_sensitivity() -> None:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, cast
 
 import numpy as np
@@ -40,7 +39,7 @@ from dpfast.noise.release.columns import CHUNK, Column, Integers, column, refuse
 from dpfast.noise.release.counts import BoundedCounts, Origin, bounded
 from dpfast.noise.release.key import Chooser, Key, ReleaseKey
 from dpfast.noise.release.secret import warn_insecure
-from dpfast.privacy.parameters import Real, adjacency, shown, unit, unseeded, whole
+from dpfast.privacy.parameters import Real, shown, unseeded, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
 
 if TYPE_CHECKING:
@@ -102,9 +101,6 @@ class Caps(NamedTuple):
         return self.per_partition is not None or self.contributions is not None
 
 
-_sensitivity = lru_cache(64)(Sensitivity)  # frozen, and often of what was counted before
-
-
 class Bounds(NamedTuple):
     """What bounds a unit, in the caller's words: `bounded_histogram` has these parameters."""
 
@@ -150,13 +146,13 @@ class Bounds(NamedTuple):
             raise ParameterError(f"{name} must be below 2**63, got {shown(most)}")
         rows = min((cap for cap in caps[1:] if cap is not None), default=1)
         step = 1 if ends is None else ends.most
-        return _sensitivity(
+        return Sensitivity(
             most,
             rows * step,
             l1=None if caps.contributions is None else caps.contributions * step,
             cells=size,
-            adjacency=adjacency(self.adjacency),
-            unit=unit(self.unit),
+            adjacency=self.adjacency,
+            unit=self.unit,
             signed=ends is not None and ends.signed,
             keys="private" if size is None else "public",
         )

@@ -46,7 +46,6 @@ _READERS = {  # what gives the rows of an object that has none yet, by a method 
     "collect": ".collect() it first", "to_arrow_table": "give .to_arrow_table(), or a column of it",
     "read_all": "give .read_all(), or a column of it", "__next__": "give list(…) of it",
 }  # fmt: skip
-_READ = list, tuple, range, np.ndarray  # have none of them
 
 
 _NONE = {  # what there is in place of a column that is None, by the name of the parameter
@@ -60,7 +59,7 @@ def refuse_unread(name: str, values: Any) -> None:
     if values is None:
         how = f": {_NONE[name]}" if name in _NONE else ""
         raise DTypeError(f"{name} must be a column of {RULE}, not None{how}")
-    for method, how in () if type(values) in _READ else _READERS.items():
+    for method, how in _READERS.items():
         if hasattr(type(values), method):
             raise DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}: {how}")
 
