@@ -11,7 +11,7 @@ import struct
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
-from enum import Enum
+from enum import StrEnum
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
@@ -410,7 +410,7 @@ def test_unseen_keys_and_those_outside() -> None:
 def test_a_sensitivity_is_its_result_s_own() -> None:
     """Whatever an earlier one of equal bounds was called with, and has become since."""
 
-    class Unit(str, Enum):
+    class Unit(StrEnum):
         PERSON = "person"
 
     def counted(**options: Any) -> Any:

@@ -93,7 +93,7 @@ def baseline(mutants: Iterable[Mutant]) -> list[str]:
         files, _, words = mutant.tests.partition(" -k ")
         if " -m " in words:  # by marks of its own
             files, words = mutant.tests, ""
-        chosen.setdefault(files, []).extend(shlex.split(words) or [""])
+        chosen.setdefault(files, []).append(*shlex.split(words) or [""])
     return [
         files if "" in words else f"{files} -k {shlex.quote(' or '.join(f'({each})' for each in dict.fromkeys(words)))}"
         for files, words in chosen.items()
