@@ -310,9 +310,7 @@ def test_an_interval_that_is_cut_at_0_is_no_fault() -> None:
     assert len([*off(cut, true, 900)]) == 4
 
 
-@pytest.mark.parametrize(
-    "section", [pytest.param(each, marks=pytest.mark.slow) if each == LAZY else each for each in CHECKS]
-)
+@pytest.mark.parametrize("section", CHECKS)
 def test_an_answer_is_right(
     section: str, tables: Path, rows: dict[str, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
