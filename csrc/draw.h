@@ -36,12 +36,13 @@ DPF_INLINE int sum_reals(const dpf_law *law, const dpf_release *given, int kind,
 }
 
 /* Fetch a quarter of the next batch's values. Asked for all of them at once, a processor would do
- * little else until they come. Addresses only: some may lie outside. */
+ * little else until they come. They come to the second cache: on their way to the first they would
+ * hold the few buffers that stores past the caches need. Addresses only: some may lie outside. */
 DPF_INLINE void fetch(const dpf_job *job, int part) {
     const int bytes = dpf_size(job->how->kind) * (8 * DPF_WORDS / job->how->plan->width);
     const uintptr_t from = (uintptr_t)job->in + job->next + (uintptr_t)(part * bytes);
     for (int ahead = 0; ahead < bytes; ahead += 64)
-        __builtin_prefetch((const void *)(from + (uintptr_t)ahead), 0, 3);
+        __builtin_prefetch((const void *)(from + (uintptr_t)ahead), 0, 2);
 }
 
 /* The sums of a whole batch by 32-bit words, and which draws are undecided. Return the bytes of a
