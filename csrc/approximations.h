@@ -60,6 +60,30 @@ DPF_INLINE double short_log_polynomial(double m) {
     return sum;
 }
 
+/* ln(1 + r) = r p(r): p, the lowest first. */
+static const double dpf_short_cell[] = {
+    0x1.0000000011d4bp0, -0x1.fffffbe16bfa9p-2, 0x1.55554c8b9b5f9p-2, -0x1.003842f0bd326p-2,
+    0x1.9a1f33fac688dp-3};
+
+/* The same to more digits. */
+static const double dpf_long_cell[] = {
+    0x1.fffffffffffe7p-1, -0x1.fffffffffff56p-2, 0x1.5555555608397p-2, -0x1.000000016079bp-2,
+    0x1.99998432be38cp-3, -0x1.5555377096f05p-3, 0x1.250b490aa5392p-3, -0x1.0083ea4632f47p-3};
+
+/* c, near 1/m in the middle of each sixteenth of [1, 2). */
+static const double dpf_cells[] = {
+    0x1.f08p-1, 0x1.d42p-1, 0x1.bacp-1, 0x1.a42p-1,
+    0x1.8fap-1, 0x1.7dp-1, 0x1.6c2p-1, 0x1.5cap-1,
+    0x1.4e6p-1, 0x1.414p-1, 0x1.352p-1, 0x1.29ep-1,
+    0x1.1f8p-1, 0x1.15cp-1, 0x1.0cap-1, 0x1.042p-1};
+
+/* ln c. */
+static const double dpf_cell_logs[] = {
+    -0x1.f7a9b16782856p-6, -0x1.6ef528c056a2cp-4, -0x1.299d30c606ea7p-3, -0x1.9509aa0044f8fp-3,
+    -0x1.fb7d86eee3b90p-3, -0x1.2e9e2bce12286p-2, -0x1.5d01dc49ff2e8p-2, -0x1.898d38a89347ep-2,
+    -0x1.b44977c148f1bp-2, -0x1.dd4aa04e1c4b6p-2, -0x1.02582a5c9d123p-1, -0x1.15533d3b8d7b3p-1,
+    -0x1.2779e1ec93ecap-1, -0x1.39240dde5ce92p-1, -0x1.4a3e862342525p-1, -0x1.5ab505b39040bp-1};
+
 /* ln(1 + r) = r - r^2/2 + r^3 p(r). */
 DPF_INLINE double log1p_polynomial(double r) {
     double sum = -0x1.999999999999ap-4;

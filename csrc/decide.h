@@ -52,9 +52,52 @@ DPF_INLINE double short_minus_log(double x, double digits) {
     return fused(count, -dpf_one_ln2, rest);
 }
 
-/* digits of short_minus_log for n digits of U. */
-DPF_INLINE double short_digit_count(int n) {
-    return 0x1p11 + 1023.0 + n;
+#ifdef DPF_LOOK_UP
+typedef double dpf_doubles __attribute__((vector_size(DPF_VECTOR)));
+typedef uint64_t dpf_patterns __attribute__((vector_size(DPF_VECTOR)));
+
+/* -ln(x 2^-digits) as minus_log or short_minus_log has it, without a division and with a shorter
+ * polynomial: x = 2^e m, m in a sixteenth of [1, 2), has ln m = ln(1 + r) - ln c with r = c m - 1,
+ * |r| < 2^-5. Registers hold both tables, so that no address tells where m lies. */
+DPF_INLINE dpf_doubles minus_log_by_cells(dpf_doubles x, int digits, int is_short) {
+    const double *const p = is_short ? dpf_short_cell : dpf_long_cell;
+    const dpf_doubles one_ln2 = dpf_one_ln2 - (dpf_doubles){0}, of = digits - (dpf_doubles){0};
+    dpf_doubles c[2], log_c[2];
+    memcpy(c, dpf_cells, sizeof c);
+    memcpy(log_c, dpf_cell_logs, sizeof log_c);
+    for (int half = 0; half < 2 && is_short; half++)
+        log_c[half] = DPF_FUSED(of, one_ln2, log_c[half]);
+    const dpf_patterns cell = (dpf_patterns)x >> 48; /* its last four bits */
+    const dpf_doubles exponent = DPF_EXPONENT(x), log_of_c = DPF_LOOK_UP(log_c, cell);
+    const dpf_doubles r = DPF_FUSED(DPF_MANTISSA(x), DPF_LOOK_UP(c, cell), -1.0 - (dpf_doubles){0});
+    dpf_doubles sum = p[is_short ? 4 : 7] - (dpf_doubles){0};
+    for (int k = is_short ? 3 : 6; k >= 0; k--)
+        sum = DPF_FUSED(sum, r, p[k] - (dpf_doubles){0});
+    return DPF_FUSED(-r, sum, DPF_FUSED(is_short ? -exponent : of - exponent, one_ln2, log_of_c));
+}
+
+/* The same of n draws at x, as many as whole vectors hold: so many. */
+DPF_INLINE int minus_logs_by_cells(int n, int digits, int is_short, const void *x, void *e) {
+    enum { EACH = DPF_VECTOR / 8 };
+    for (int i = 0; i < n / EACH; i++) {
+        dpf_doubles at;
+        memcpy(&at, (const dpf_doubles *)x + i, sizeof at);
+        at = minus_log_by_cells(at, digits, is_short);
+        memcpy((dpf_doubles *)e + i, &at, sizeof at);
+    }
+    return n / EACH * EACH;
+}
+#else
+DPF_INLINE int minus_logs_by_cells(int n, int digits, int is_short, const void *x, void *e) {
+    (void)n, (void)digits, (void)is_short, (void)x, (void)e;
+    return 0;
+}
+#endif
+
+/* e = -ln(x 2^-digits) of n draws as short_minus_log has it. */
+DPF_INLINE void short_logs(int n, int digits, const double *restrict x, double *restrict e) {
+    for (int i = minus_logs_by_cells(n, digits, 1, x, e); i < n; i++)
+        e[i] = short_minus_log(x[i], 0x1p11 + 1023.0 + digits);
 }
 
 /* a + 1/2, a below 2^32. */

@@ -31,10 +31,9 @@ DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double x, do
 static void discrete_laplace_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
     const double t = plan->t, offset = plan->logarithm.offset;
     short_middles(words, DPF_WORDS, 31, s->weight);
-    for (int i = 0; i < DPF_WORDS; i++) {
-        const double e = short_minus_log(s->weight[i], short_digit_count(31));
-        s->noise[i] = turned32(fused(t, e, offset), widened(words[i]));
-    }
+    short_logs(DPF_WORDS, 31, s->weight, s->noise);
+    for (int i = 0; i < DPF_WORDS; i++)
+        s->noise[i] = turned32(fused(t, s->noise[i], offset), widened(words[i]));
 }
 
 #if DPF_FMA
@@ -63,7 +62,7 @@ static void discrete_laplace_level0(const dpf_plan *plan, const uint64_t *restri
     (void)offset;
     for (int i = 0; i < DPF_STEP; i++)
         cells[i] = long_middle(word[i] & INT64_MAX);
-    long_logs(DPF_STEP, digit_count(63), cells, e);
+    long_logs(DPF_STEP, 63, cells, e);
     for (int i = 0; i < DPF_STEP; i++)
         cells[i] =
             discrete_laplace_by_double(&p, double_of((uint64_t)cells[i]), double_of((uint64_t)e[i]), word[i] >> 63);
@@ -75,7 +74,7 @@ static void discrete_laplace_by_double_both(const dpf_plan *plan, int n, const u
     const dpf_plan p = *plan;
     for (int i = 0; i < n; i++)
         lo[i] = long_middle(upper(word[i], p.width, more[i]));
-    long_logs(n, digit_count(64), lo, hi);
+    long_logs(n, 64, lo, hi);
     for (int i = 0; i < n; i++) {
         lo[i] = discrete_laplace_by_double(&p, double_of((uint64_t)lo[i]), double_of((uint64_t)hi[i]),
                                            word[i] >> (p.width - 1));
@@ -164,7 +163,6 @@ static int64_t discrete_laplace_add(const dpf_release *how, uint64_t start, int6
 
 static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
                                   dpf_u128 *found, uint8_t *decided) {
-    const double digits = digit_count(bits);
     if (tier == DPF_LEVEL0) {
         planted_level0(&discrete_laplace_law, plan, n, planted, found, decided);
         return;
@@ -191,7 +189,7 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
             high = sure ? low >> 63 : DPF_UNDECIDED_LIMB;
         } else if (tier == DPF_DOUBLE) {
             const double x = as_double(first) + 0.5;
-            low = discrete_laplace_by_double(plan, x, minus_log(x, digits), 0);
+            low = discrete_laplace_by_double(plan, x, long_log(x, bits), 0);
             high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
 #if DPF_FMA
         } else if (tier == DPF_DOUBLE_DOUBLE) {

@@ -319,7 +319,7 @@ typedef struct {
     dpf_release how;            /* without a tier: a release by draws start and on, under the key 0, 1, ..., 31 */
     uint64_t start;
     int32_t n;
-    uint64_t digest[2]; /* without fma, and with it: builds differ in what a tier decides */
+    uint64_t digest[3]; /* one for each arithmetic of dpf_impl.h: builds differ in what a tier decides */
 } dpf_known;
 const dpf_known *dpf_known_answers(void);
 

@@ -122,7 +122,7 @@ typedef struct {
 /* What one instruction set offers; isa_<name>.c makes it. */
 typedef struct {
     const char *name;
-    int fma;           /* one instruction multiplies and adds */
+    int arithmetic;    /* 1: one instruction multiplies and adds; 2: and logarithms are made by cells */
     int (*runs)(void); /* on this machine */
     int (*counts_zeros)(uint64_t one);
     void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);

@@ -4,11 +4,6 @@
 #pragma once
 #include "refine.h"
 
-/* `digits` of minus_log for n digits of U; level 0 has all but the top bit, the sign. */
-DPF_INLINE double digit_count(int n) {
-    return 0x1p52 + 1023.0 + n;
-}
-
 /* The first 64 digits of U from both levels: the later word continues the prefix. */
 DPF_INLINE uint64_t upper(uint64_t word, int width, uint64_t more) {
     return word << (65 - width) | more >> (width - 1);
@@ -24,9 +19,18 @@ DPF_INLINE int64_t long_middle(uint64_t u) {
     return (int64_t)bits_of(as_double(u) + 0.5);
 }
 
-DPF_INLINE void long_logs(int n, double digits, const int64_t *restrict x, int64_t *restrict e) {
-    for (int i = 0; i < n; i++)
-        e[i] = (int64_t)bits_of(minus_log(double_of((uint64_t)x[i]), digits));
+DPF_INLINE void long_logs(int n, int digits, const int64_t *restrict x, int64_t *restrict e) {
+    for (int i = minus_logs_by_cells(n, digits, 0, x, e); i < n; i++)
+        e[i] = (int64_t)bits_of(minus_log(double_of((uint64_t)x[i]), 0x1p52 + 1023.0 + digits));
+}
+
+/* The same of one of many draws. */
+DPF_INLINE double long_log(double x, int digits) {
+    int64_t bits[8], e[8];
+    for (int i = 0; i < 8; i++)
+        bits[i] = (int64_t)bits_of(x);
+    long_logs(8, digits, bits, e);
+    return double_of((uint64_t)e[0]);
 }
 
 #if DPF_FMA

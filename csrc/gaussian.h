@@ -35,8 +35,9 @@ static void gaussian_short(const dpf_plan *plan, const uint32_t *restrict words,
         double *restrict const first = s->noise + 2 * pairs, *restrict const second = first + 64;
         double *restrict const weight = s->weight + pairs, *restrict const less = s->less + pairs;
         short_middles(radius, 64, 32, weight);
+        short_logs(64, 32, weight, less);
         for (int i = 0; i < 64; i++)
-            less[i] = root * __builtin_sqrt(short_minus_log(weight[i], short_digit_count(32)));
+            less[i] = root * __builtin_sqrt(less[i]);
         for (int i = 0; i < 64; i++)
             short_octant(short_middle(angle[i] & 0x1fffffff), &second[i], &first[i]);
         for (int i = 0; i < 64; i++) {

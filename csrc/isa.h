@@ -16,6 +16,6 @@ DPF_END
 
 #define DPF_OFFERS(isa_name)                                                                                           \
     {                                                                                                                  \
-        .name = isa_name, .fma = DPF_FMA, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks,                \
-        .batch_words = batch_words, .store = store, .laws = laws, .bounded_counts = bounded_counts                     \
+        .name = isa_name, .arithmetic = DPF_FMA + (DPF_VECTOR == 64), .runs = runs, .counts_zeros = counts_zeros,      \
+        .blocks = blocks, .batch_words = batch_words, .store = store, .laws = laws, .bounded_counts = bounded_counts   \
     }

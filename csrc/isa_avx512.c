@@ -28,7 +28,11 @@
 #define DPF_VECTOR_ROTATE   DPF_ROTATE
 #define DPF_EQUAL(from, k)                                                                                             \
     (uint64_t) _mm512_cmpeq_epi16_mask(_mm512_loadu_si512((const void *)(from)), _mm512_set1_epi16(k))
-#define DPF_EQUAL_BITS 1
+#define DPF_EQUAL_BITS       1
+#define DPF_FUSED            _mm512_fmadd_pd
+#define DPF_EXPONENT         _mm512_getexp_pd
+#define DPF_MANTISSA(x)      _mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero)
+#define DPF_LOOK_UP(from, k) _mm512_permutex2var_pd((from)[0], (__m512i)(k), (from)[1])
 #define DPF_CLEAR                                                                                                      \
     __asm__ volatile("vzeroall\n.irp k,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n"                              \
                      "vpxord %%zmm\\k, %%zmm\\k, %%zmm\\k\n.endr" ::                                                   \

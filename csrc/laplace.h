@@ -16,8 +16,9 @@ DPF_INLINE double laplace_by_double(const dpf_plan *plan, double x, double e, ui
 static void laplace_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
     const double t = plan->t;
     short_middles(words, DPF_WORDS, 31, s->weight);
+    short_logs(DPF_WORDS, 31, s->weight, s->noise);
     for (int i = 0; i < DPF_WORDS; i++)
-        s->noise[i] = turned32(t * short_minus_log(s->weight[i], short_digit_count(31)), widened(words[i]));
+        s->noise[i] = turned32(t * s->noise[i], widened(words[i]));
 }
 
 static void laplace_level0(const dpf_plan *plan, const uint64_t *restrict word, const double *restrict offset,
@@ -26,7 +27,7 @@ static void laplace_level0(const dpf_plan *plan, const uint64_t *restrict word, 
     _Alignas(64) int64_t e[DPF_STEP];
     for (int i = 0; i < DPF_STEP; i++)
         cells[i] = long_middle(word[i] & INT64_MAX);
-    long_logs(DPF_STEP, digit_count(63), cells, e);
+    long_logs(DPF_STEP, 63, cells, e);
     for (int i = 0; i < DPF_STEP; i++) {
         const double x = double_of((uint64_t)cells[i]), by = double_of((uint64_t)e[i]);
         int sure;
@@ -43,7 +44,7 @@ static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws)
     int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
     for (int i = 0; i < draws->n; i++)
         lo[i] = long_middle(upper(word[i], p.width, more[i]));
-    long_logs(draws->n, digit_count(64), lo, hi);
+    long_logs(draws->n, 64, lo, hi);
     for (int i = 0; i < draws->n; i++) {
         const double x = double_of((uint64_t)lo[i]), e = double_of((uint64_t)hi[i]);
         int sure;
@@ -182,9 +183,8 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
             const double x = as_double(first) + 0.5;
             dpf_short s;
             laplace_short(plan, words, &s);
-            const double k =
-                bits == 31 ? nearest32(plan, d.offset + s.noise[0], 0.0, s.weight[0], &sure)
-                           : laplace_by_double(plan, x, minus_log(x, digit_count(bits)), negative, d.offset, &sure);
+            const double k = bits == 31 ? nearest32(plan, d.offset + s.noise[0], 0.0, s.weight[0], &sure)
+                                        : laplace_by_double(plan, x, long_log(x, bits), negative, d.offset, &sure);
             low = sure ? (int64_t)k : 0;
             high = low >> 63;
         } else if (tier == DPF_EXTENDED) {

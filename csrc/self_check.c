@@ -83,7 +83,7 @@ static int knows_planted(int isa, const dpf_known *row) {
             digest += digested(3 * (at + i), found[i].lo) + digested(3 * (at + i) + 1, found[i].hi) +
                       digested(3 * (at + i) + 2, decided[i]);
     }
-    return digest == row->digest[dpf_isa_of(isa)->fma];
+    return digest == row->digest[dpf_isa_of(isa)->arithmetic];
 }
 
 /* Value i of a release of integers: beside a bound, at an end of the type, of any size. */
@@ -201,7 +201,7 @@ static int knows_release(int isa, const dpf_known *row, const int16_t *table, ui
     const uint64_t digest = digest_of(out, -BEHIND / size, (n * each + BEHIND) / size, (int)size);
     if ((how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32) && !refuses(&how, row->start, n, in, out))
         return 0;
-    return digest == row->digest[dpf_isa_of(isa)->fma];
+    return digest == row->digest[dpf_isa_of(isa)->arithmetic];
 }
 
 /* The plan is made as it is known; and so is its table, for which there is room at `table`. */

@@ -22,6 +22,27 @@ SHORT_LOG = (
     "0x1.accf134f6415dp1", "-0x1.cc453bc17852cp-1", "0x1.5006ae2ee1491p-3", "-0x1.2aeff2bae3afep-6",
     "0x1.e952a6a7899b7p-11",
 )  # fmt: skip
+# ln(1 + r) = r p(r), |r| <= 0.0304: fpminimax, absolute (decide.sollya). CELLS: of twelve bits, near
+# 1/m in the middle of each sixteenth of [1, 2); CELL_LOGS: their logarithms, to nearest.
+SHORT_CELL = (
+    "0x1.0000000011d4bp0", "-0x1.fffffbe16bfa9p-2", "0x1.55554c8b9b5f9p-2", "-0x1.003842f0bd326p-2",
+    "0x1.9a1f33fac688dp-3",
+)  # fmt: skip
+LONG_CELL = (
+    "0x1.fffffffffffe7p-1", "-0x1.fffffffffff56p-2", "0x1.5555555608397p-2", "-0x1.000000016079bp-2",
+    "0x1.99998432be38cp-3", "-0x1.5555377096f05p-3", "0x1.250b490aa5392p-3", "-0x1.0083ea4632f47p-3",
+)  # fmt: skip
+CELLS = (
+    "0x1.f08p-1", "0x1.d42p-1", "0x1.bacp-1", "0x1.a42p-1", "0x1.8fap-1", "0x1.7dp-1", "0x1.6c2p-1",
+    "0x1.5cap-1", "0x1.4e6p-1", "0x1.414p-1", "0x1.352p-1", "0x1.29ep-1", "0x1.1f8p-1", "0x1.15cp-1",
+    "0x1.0cap-1", "0x1.042p-1",
+)  # fmt: skip
+CELL_LOGS = (
+    "-0x1.f7a9b16782856p-6", "-0x1.6ef528c056a2cp-4", "-0x1.299d30c606ea7p-3", "-0x1.9509aa0044f8fp-3",
+    "-0x1.fb7d86eee3b90p-3", "-0x1.2e9e2bce12286p-2", "-0x1.5d01dc49ff2e8p-2", "-0x1.898d38a89347ep-2",
+    "-0x1.b44977c148f1bp-2", "-0x1.dd4aa04e1c4b6p-2", "-0x1.02582a5c9d123p-1", "-0x1.15533d3b8d7b3p-1",
+    "-0x1.2779e1ec93ecap-1", "-0x1.39240dde5ce92p-1", "-0x1.4a3e862342525p-1", "-0x1.5ab505b39040bp-1",
+)  # fmt: skip
 # -ln(3/2 + f), |f| <= 1/2, in floats: fpminimax, absolute (decide.sollya).
 FLOAT_LOG = (
     "-0x1.9f323ep-2", "-0x1.555544p-1", "0x1.c71b9cp-3", "-0x1.94a71p-4", "0x1.94e092p-5", "-0x1.a967dp-6",
@@ -100,6 +121,16 @@ def scaled(coefficients: tuple[str, ...], least: int) -> tuple[str, ...]:
     return tuple((float.fromhex(c) * 2.0 ** (SHORT_UNIT * (least + 2 * i))).hex() for i, c in enumerate(coefficients))
 
 
+def in_lines(numbers: tuple[str, ...]) -> str:
+    """Numbers, four a line."""
+    return ",\n    ".join(", ".join(numbers[at : at + 4]) for at in range(0, len(numbers), 4))
+
+
+def table(says: str, name: str, numbers: tuple[str, ...]) -> str:
+    """An array in C."""
+    return f"/* {says} */\nstatic const double {name}[] = {{\n    {in_lines(numbers)}}};\n"
+
+
 def header() -> str:
     fused, fma, plain = "fused(sum, {x}, {c})", "__builtin_fma(sum, {x}, {c})", "sum * {x} + {c}"
     fmaf = "__builtin_fmaf(sum, {x}, {c})"
@@ -128,6 +159,10 @@ def header() -> str:
         function("(ln m)/s = 2 + z R(z): R.", "log_rest_polynomial", "z", fused, LOG[1:]),
         function("(ln m)/s = 2 + z R(z).", "log_polynomial", "z", fused, LOG),
         function("(m - 1) ln 2 - ln m = dpf_short_log + m p(m).", "short_log_polynomial", "m", fused, SHORT_LOG[1:]),
+        table("ln(1 + r) = r p(r): p, the lowest first.", "dpf_short_cell", SHORT_CELL),
+        table("The same to more digits.", "dpf_long_cell", LONG_CELL),
+        table("c, near 1/m in the middle of each sixteenth of [1, 2).", "dpf_cells", CELLS),
+        table("ln c.", "dpf_cell_logs", CELL_LOGS),
         function("ln(1 + r) = r - r^2/2 + r^3 p(r).", "log1p_polynomial", "r", fma, LOG1P),
         function("-ln(3/2 + f).", "float_log_polynomial", "f", fmaf, FLOAT_LOG, "float"),
         function("(sin pi v/4)/v, w = v^2.", "sine_polynomial", "w", fused, SINE),
@@ -157,13 +192,13 @@ def sollya_sum(name: str, coefficients: tuple[str, ...]) -> str:
     return f"{name} = " + "\n    + ".join(" + ".join(terms[at : at + 3]) for at in range(0, len(terms), 3)) + ";"
 
 
-def gappa(assigned: str, r: str, z: str, coefficients: tuple[str, ...]) -> str:
-    """Horner's rule line by line, less its last step; assigned: how a step is rounded."""
-    lines, last = [], coefficients[-1]
-    names = [f"{r}{i}" for i in range(1, len(coefficients) - 1)]
-    for name, c in zip(names, reversed(coefficients[1:-1]), strict=True):
-        lines.append(f"{name} {assigned.format(f'{last} * {z} + {c}')};")
-        last = name
+def gappa(assigned: str, r: str, z: str, coefficients: tuple[str, ...], *, last: bool = False) -> str:
+    """Horner's rule line by line, less its last step, unless that is asked for; assigned: how a step is rounded."""
+    lines, sum_ = [], coefficients[-1]
+    names = [f"{r}{i}" for i in range(1, len(coefficients) - 1)] + [r] * last
+    for name, c in zip(names, reversed(coefficients[not last : -1]), strict=True):
+        lines.append(f"{name} {assigned.format(f'{sum_} * {z} + {c}')};")
+        sum_ = name
     return "\n".join(lines)
 
 
@@ -193,6 +228,17 @@ def files() -> dict[Path, str]:
     path = CSRC / "proofs" / "short_log.gappa"
     rounded = between_marks(path.read_text(), "q", gappa(each, "q", "m", SHORT_LOG))
     found[path] = between_marks(rounded, "Q", gappa(exact, "Q", "m", SHORT_LOG))
+    path = CSRC / "proofs" / "decide.sollya"
+    for name, coefficients in (("S", SHORT_CELL), ("T", LONG_CELL)):
+        found[path] = between_marks(found[path], name, sollya_sum(name, ("0", *coefficients)))
+    lists = (f"{name} = [|{in_lines(numbers)}|];" for name, numbers in (("C", CELLS), ("L", CELL_LOGS)))
+    found[path] = between_marks(found[path], "cells", "\n".join(lists))
+    path = CSRC / "proofs" / "cell_log.gappa"
+    rounded = path.read_text()
+    for name, r, coefficients in (("s", "rw", SHORT_CELL), ("t", "r", LONG_CELL)):
+        rounded = between_marks(rounded, name, gappa(once, name, r, coefficients, last=True))
+        rounded = between_marks(rounded, name.upper(), gappa(exact, name.upper(), r.upper(), coefficients, last=True))
+    found[path] = rounded
     path = CSRC / "proofs" / "float_log.gappa"
     rounded = between_marks(path.read_text(), "p", gappa(once, "p", "f", FLOAT_LOG))
     found[path] = between_marks(rounded, "P", gappa(exact, "P", "F", FLOAT_LOG))

@@ -4,8 +4,8 @@
 
 The self-test's reference gives the answers; a built dpfast has the plans. Digits are planted where
 a tier's margin and its error nearly meet: cells beside which a rounding error more would change
-whether the tier decides. A build with fma and one without round otherwise, so each has cells and a digest of
-its own; all builds of one kind decide alike. If dpf_plan has lost a field, build once with a
+whether the tier decides. Code without fma, with it, and for AVX-512, whose logarithms are made by cells, rounds
+otherwise, so each of these has cells and a digest of its own: this needs a machine that runs all three. If dpf_plan has lost a field, build once with a
 known.h of `static const dpf_known known[1] = {{0}};`. It takes some minutes.
 """
 
@@ -44,7 +44,8 @@ KINDS = {_native.KINDS[np.dtype(name)]: name for name in INTEGERS}
 INTEGER_ENDS = {kind: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for kind, name in KINDS.items()}
 KINDS |= {FLOAT64: "float64", FLOAT32: "float32", NOISE: "noise alone"}
 BITS = {kind: 8 * np.dtype(name).itemsize for kind, name in KINDS.items() if kind != NOISE} | {NOISE: 64}
-KINDS_OF_BUILDS = (_native.PORTABLE, max(_native.ISAS))  # an instruction set without fma, and one with it
+ARITHMETIC = {"portable": 0, "avx2": 1, "neon": 1, "avx512": 2}  # that of csrc/isa.h: a digest's place
+KINDS_OF_BUILDS = {ARITHMETIC[_native.ISA_NAMES[isa]]: isa for isa in _native.ISAS}
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,8 @@ RELEASES: Sequence[
     (DiscreteLaplace, 20, 0, narrow("int32"), 701),
     (DiscreteLaplace, 17, DOUBLE, narrow("int8"), 290),
     (DiscreteLaplace, 17, DOUBLE, narrow("uint16"), 3),
+    (DiscreteLaplace, 17, DOUBLE, integers(INT64, SIGNED), 1),
+    (Laplace, 44, DOUBLE, noise(), 1),
     (DiscreteLaplace, 17, DOUBLE, integers(INT64, SIGNED), 200),
     (DiscreteLaplace, 20, 0, integers(UINT64, UNSIGNED), 700),
     (DiscreteLaplace, 20, 0, narrow("uint64", non_temporal=1), 701),
@@ -482,7 +485,7 @@ def edges(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted
     if truth(row, made(at)) is not None:
         raise ArithmeticError("no boundary lies in this cell")
     yield made(at)
-    for side, isa in itertools.product((-1, 1), KINDS_OF_BUILDS):
+    for side, isa in itertools.product((-1, 1), KINDS_OF_BUILDS.values()):
         near, far = 0, 1
         while 0 < at + side * far < 2**row.digits and not decided(row, made(at + side * far), isa):
             near, far = far, 2 * far
@@ -511,7 +514,7 @@ def at_random(row: Row, seed: int) -> np.ndarray:
 
 def closest(row: Row) -> Iterator[Planted]:
     """Random draws that the least change of a margin makes decided, or undecided."""
-    for isa in KINDS_OF_BUILDS:
+    for isa in KINDS_OF_BUILDS.values():
         if by_tier(row, at_random(row, 0), isa)[1].sum() > (1 << 20) - FEW:
             continue  # too few are near
         moved = 2.0**-12
@@ -633,14 +636,15 @@ def rows() -> list[Row]:
     return found
 
 
-def digests(row: Row) -> list[int]:
-    """The digests of dpf_self_check, for each kind of build."""
-    found = []
-    for isa in KINDS_OF_BUILDS if row.tier else KINDS_OF_BUILDS[:1]:
-        words = words_of_planted(row, isa) if row.tier else words_of_release(row)
-        first = 0 if row.tier else -64 // BITS[row.how["kind"]]
-        found.append(sum(itertools.starmap(digested, enumerate(words, first))) % 2**64)
-    return found * (2 // len(found))
+def digests(row: Row) -> dict[int, int]:
+    """The digests of dpf_self_check, for each arithmetic that this machine runs."""
+    if row.tier:
+        return {kind: digest(words_of_planted(row, isa), 0) for kind, isa in KINDS_OF_BUILDS.items()}
+    return dict.fromkeys(KINDS_OF_BUILDS, digest(words_of_release(row), -64 // BITS[row.how["kind"]]))
+
+
+def digest(words: Iterator[int], first: int) -> int:
+    return sum(itertools.starmap(digested, enumerate(words, first))) % 2**64
 
 
 def initializer(record: Any, arrays: dict[str, str]) -> str:
@@ -714,7 +718,8 @@ def header(rows: Sequence[Row]) -> str:
             parts += [f".planted = known_planted{at}"] if row.planted else []
         else:
             parts += [f".how = {initializer(row.release[0], {})}", f".start = {row.start}"]
-        parts += [f".n = {row.n}", f".digest = {{{', '.join(f'{digest:#x}' for digest in digests(row))}}}"]
+        found = digests(row)
+        parts += [f".n = {row.n}", f".digest = {{{', '.join(f'{found[kind]:#x}' for kind in range(3))}}}"]
         made.append(f"{{{', '.join(parts)}}}")
     made.append("{0}")
     return "\n".join([*text, array("dpf_known", "known", made, 1)]) + "\n"

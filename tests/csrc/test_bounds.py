@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import cache
@@ -23,9 +24,9 @@ from dpfast import DiscreteLaplace
 
 
 def test_what_proofs_and_code_share_is_written_by_one_script() -> None:
-    """approximations.h and seven proofs' logarithm polynomials are make_approximations.py's."""
+    """approximations.h and eight proofs' logarithm polynomials are make_approximations.py's."""
     files = generator("make_approximations").files()
-    assert len(files) == 8
+    assert len(files) == 9
     for path, text in files.items():
         assert path.read_text() == text, path.name
 
@@ -37,7 +38,7 @@ def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.M
     monkeypatch.setattr(made, "LOG", tuple(c.replace("95287", "95307") for c in made.LOG))
     after = made.files()
     assert before.keys() == after.keys()
-    own = {"short_log.gappa", "float_log.gappa"}  # they have polynomials of their own
+    own = {"short_log.gappa", "cell_log.gappa", "float_log.gappa"}  # they have polynomials of their own
     assert all("0x1.9999999995307p-2" in after[path] != before[path] for path in before if path.name not in own)
 
 
@@ -72,6 +73,12 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert np.array([made.bits_of(made.SPLIT)], np.uint64).view(np.float64)[0] == float.fromhex(made.SPLIT)
     assert "relative_error = 0x5p-52;" in gappa
     assert tiers.constants(DiscreteLaplace(1, 1))["relative_error"] == 5 * 2.0**-52
+    cells = (CSRC / "proofs" / "cell_log.gappa").read_text()
+    assert set(re.findall(r"[nk] \* \(?(0x[0-9a-f.]+p-1)", cells)) == {made.LN2}
+    for word, bound in (("T", -56.48), ("S", -37.5)):  # what Sollya certifies is what Gappa takes for true
+        allowed = float.fromhex(between(cells, f"{'R' if word == 'T' else 'RW'} * {word} - ", "] ->").split(", ")[1])
+        assert f'minus_log_by_cells, {word}", {word}, log(1 + x), 0, domain, {bound})' in sollya
+        assert allowed >= 2.0**bound
     for scale in (1, 1000, 2**20):
         t, plan = float(scale), tiers.constants(DiscreteLaplace(1, scale))
         assert plan["margin32"] == 0.5 - 3 * 2.0**-37 * (t + 1)

@@ -41,6 +41,11 @@ def test_fma_fuses_every_step_of_the_logarithm(name: str, polynomial: str, more:
         ("short_log", "q10 * m + -0x1.f27eff8f", "q10 * m + -0x1.f27eff8e"),  # a coefficient of the code alone
         ("short_log", "0x1.78p-36", "0x1.7p-36"),  # z's bound
         ("short_log", "short_error = 0x3p-37", "short_error = 0x2.cp-37"),
+        ("cell_log", "0x0.8p-52", "0x0.5p-52"),  # the logarithm's bound
+        ("cell_log", "r = rnd(R)", "r = rnd(R + 0x1p-54)"),
+        ("cell_log", "ew - EW in [-0x1.8p-38, 0x1.8p-38]", "ew - EW in [-0x1.7p-38, 0x1.7p-38]"),
+        ("cell_log", "s1 * rw + 0x1.55554c8b9b5f9p-2", "s1 * rw + 0x1.55564c8b9b5f9p-2"),  # a coefficient of the code alone
+        ("cell_log", "base rnd= digits * 0x1.62e42fefa39efp-1", "base rnd= digits * 0x1.62e42fefb39efp-1"),  # ln 2 of the code alone
         ("float_log", "0x1.24p-23", "0x1.1p-23"),  # the logarithm's bound
         ("float_log", "p2 * f + -0x1.a967dp-6", "p2 * f + -0x1.a967p-6"),  # a coefficient of the code alone
         ("float_log", "2.17", "2.1"),  # z's bound
@@ -111,6 +116,10 @@ ONE_DIGIT = {
     "decide": {
         "minus_log, (ln m)/s": ("0x1.9999999995287p-2", "0x1.9999999995307p-2"),
         "short_minus_log, Q": ("0x1.0679ab9cab06fp4", "0x1.0679ab9cac06fp4"),
+        "minus_log_by_cells, S": ("0x1.55554c8b9b5f9p-2", "0x1.55555c8b9b5f9p-2"),
+        "minus_log_by_cells, T": ("0x1.99998432be38cp-3", "0x1.9999843abe38cp-3"),
+        "minus_log_by_cells, cell 7": ("0x1.5cap-1", "0x1.5cbp-1"),
+        "minus_log_by_cells, cell 13": ("-0x1.39240dde5ce92p-1", "-0x1.39240dde5ce93p-1"),
     },
     "normal": {
         "radius, (ln M)/s": ("0x1.9999999995287p-2", "0x1.9999999995307p-2"),

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from miscompiled import FUSED, PLAIN, SPOILT, Spoilt, build, found_by_the_self_check
+from miscompiled import CELLS, FUSED, PLAIN, SERIES, SPOILT, Spoilt, build, found_by_the_self_check
 
 from dpfast import _native
 
@@ -42,8 +42,8 @@ def check(*, cheap: bool) -> dict[str, Any]:
 def noticed(folder: Path, spoilt: Spoilt | None, names: Sequence[str]) -> dict[str, bool]:
     """On which instruction sets that have the line the self-check notices that it is spoilt."""
     folder.mkdir()
-    kind = spoilt.builds if spoilt else ""
-    having = [name for name in names if kind != (FUSED if name == "portable" else PLAIN)]
+    of_all = {PLAIN: {"portable"}, FUSED: {*names} - {"portable"}, CELLS: {"avx512"}, SERIES: {*names} - {"avx512"}}
+    having = [name for name in names if spoilt is None or name in of_all.get(spoilt.builds, names)]
     if not having:
         return {}
     library = build(folder, spoilt, having)
