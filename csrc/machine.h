@@ -7,7 +7,7 @@
  *     DPF_VECTOR_ROTATE    rotate a vector's words left: DPF_ROTATE, if compilers do it well
  *     DPF_EQUAL(from, k)   which of the DPF_VECTOR / 2 numbers of 16 bits are k, in
  *     DPF_EQUAL_BITS       bits for each of them
- *     DPF_LOOK_UP(from, k) of sixteen doubles in two vectors, those at the last four bits of each k,
+ *     DPF_LOOK_UP(from, k) of sixteen doubles in two vectors those at the last four bits of each k,
  *                          if that is one instruction; and then, of vectors of doubles,
  *     DPF_FUSED(a, b, c)   a b + c, rounded once
  *     DPF_EXPONENT(x)      e where x = 2^e m, m in [1, 2)
