@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from deep.record import git
 from mutation.drawn import sites
 from mutation.mutant import Mutant
 from mutation.runner import FAST, SLOW, baseline, listed, stale, survivors
-from places import every_test_file
+from places import ROOT, every_test_file
 
 
 def spoilt(name: str, tests: str, old: str = "a + b") -> Mutant:
@@ -43,6 +45,24 @@ def test_each_old_text_is_there_once() -> None:
     assert stale([*mutants, mutation.HARMLESS]) == []
     assert len({mutant.name for mutant in mutants}) == len(mutants) > 190
     assert {mutant.name for mutant in mutants} > mutation.FEW
+
+
+def strangers(mutants: Iterable[Mutant]) -> dict[str, set[str]]:
+    """The words that a mutant of C writes, and no file of C knows: it would not be built."""
+    known = {
+        word for path in (ROOT / "csrc").glob("*.[ch]") for word in re.findall(r"\b[A-Za-z_]\w*", path.read_text())
+    }
+    found = {
+        each.name: set(re.findall(r"\b[A-Za-z_]\w*", each.new)) - known
+        for each in mutants if each.file.startswith("csrc/")
+    }  # fmt: skip
+    return {name: words for name, words in found.items() if words}
+
+
+def test_mutants_of_c_say_what_c_knows() -> None:
+    assert strangers(listed()) == {}
+    unknown = Mutant("equal tags break the bound", "csrc/bounded.h", "if (kept > most) {", "if (found > FEW) {", "")
+    assert strangers([unknown]) == {unknown.name: {"FEW"}}
 
 
 def test_tests_of_a_mutant_are_there() -> None:

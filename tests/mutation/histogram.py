@@ -20,7 +20,7 @@ MUTANTS = [
            "test_bounded_histogram.py -k equal_to_the_reference"),
     Mutant("a unit of few keys keeps other keys", "csrc/bounded.h", "sum -= tags[i] < those;", "sum -= tags[i] > those;",
            "test_bounded_histogram.py -k equal_to_the_reference"),
-    Mutant("equal tags break the bound", "csrc/bounded.h", "if (kept > most) {", "if (found > FEW) {",
+    Mutant("equal tags break the bound", "csrc/bounded.h", "if (kept > most) {", "if (found > DPF_FEW) {",
            "test_bounded_histogram.py -k equal_tags"),
     Mutant("a unit's first rows are kept", "csrc/tags.h", "} else if (tag < heap[0]) {", "} else if (0) {",
            "test_bounded_histogram.py -k 'few_bins_and_of_many'"),
