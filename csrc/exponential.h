@@ -24,12 +24,13 @@ DPF_INLINE void long_logs(int n, int digits, const int64_t *restrict x, int64_t 
         e[i] = (int64_t)bits_of(minus_log(double_of((uint64_t)x[i]), 0x1p52 + 1023.0 + digits));
 }
 
-/* The same of one of many draws. */
+/* The same of one planted draw: by 63 digits as one of many, as level 0 is; else as one alone. */
 DPF_INLINE double long_log(double x, int digits) {
+    const int n = digits == 63 ? 8 : 1;
     int64_t bits[8], e[8];
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < n; i++)
         bits[i] = (int64_t)bits_of(x);
-    long_logs(8, digits, bits, e);
+    long_logs(n, digits, bits, e);
     return double_of((uint64_t)e[0]);
 }
 
