@@ -56,9 +56,9 @@ DPF_INLINE double short_minus_log(double x, double digits) {
 typedef double dpf_doubles __attribute__((vector_size(DPF_VECTOR)));
 typedef uint64_t dpf_patterns __attribute__((vector_size(DPF_VECTOR)));
 
-/* -ln(x 2^-digits) as minus_log or short_minus_log has it, without a division and with a shorter
- * polynomial: x = 2^e m, m in a sixteenth of [1, 2), has ln m = ln(1 + r) - ln c with r = c m - 1,
- * |r| < 2^-5. Registers hold both tables, so that no address tells where m lies. */
+/* -ln(x 2^-digits) as minus_log has it, without a division, or as short_minus_log, by five
+ * coefficients for thirteen: x = 2^e m, m in a sixteenth of [1, 2), has ln m = ln(1 + r) - ln c
+ * with r = c m - 1, |r| < 2^-5. Registers hold both tables, so no address tells where m lies. */
 DPF_INLINE dpf_doubles minus_log_by_cells(dpf_doubles x, int digits, int is_short) {
     const double *const p = is_short ? dpf_short_cell : dpf_long_cell;
     const dpf_doubles one_ln2 = dpf_one_ln2 - (dpf_doubles){0}, of = digits - (dpf_doubles){0};
@@ -79,11 +79,11 @@ DPF_INLINE dpf_doubles minus_log_by_cells(dpf_doubles x, int digits, int is_shor
 /* The same of n draws at x, as many as whole vectors hold: so many. */
 DPF_INLINE int minus_logs_by_cells(int n, int digits, int is_short, const void *x, void *e) {
     enum { EACH = DPF_VECTOR / 8 };
-    for (int i = 0; i < n / EACH; i++) {
+    for (size_t i = 0; i < (size_t)n / EACH; i++) {
         dpf_doubles at;
-        memcpy(&at, (const dpf_doubles *)x + i, sizeof at);
+        memcpy(&at, (const char *)x + i * sizeof at, sizeof at); /* by characters: aligned as doubles are */
         at = minus_log_by_cells(at, digits, is_short);
-        memcpy((dpf_doubles *)e + i, &at, sizeof at);
+        memcpy((char *)e + i * sizeof at, &at, sizeof at);
     }
     return n / EACH * EACH;
 }

@@ -629,6 +629,8 @@ def rows() -> list[Row]:
         start = usual.get((law, e), LARGE if e == 60 else START)
         found.append(Row(law, e, constant_work=constant_work, how=how, n=n, start=start))
     found.append(Row(DiscreteGaussian, 8, constant_work=DOUBLE, how=noise(), n=200, start=START, rejects=REJECTS))
+    beside = Row(DiscreteLaplace, 17, constant_work=DOUBLE, how=integers(INT64, SIGNED), n=43, start=START + 3)
+    found.append(beside)  # its draws begin where no vector does
     for law, e in ((DiscreteLaplace, 3), (Laplace, 21), (Gaussian, 21), (DiscreteGaussian, 2), (DiscreteGaussian, 20)):
         next(
             row for row in found if (row.law, row.exponent, row.constant_work, row.rejects) == (law, e, 0, 0)

@@ -75,10 +75,24 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert tiers.constants(DiscreteLaplace(1, 1))["relative_error"] == 5 * 2.0**-52
     cells = (CSRC / "proofs" / "cell_log.gappa").read_text()
     assert set(re.findall(r"[nk] \* \(?(0x[0-9a-f.]+p-1)", cells)) == {made.LN2}
-    for word, bound in (("T", -56.48), ("S", -37.5)):  # what Sollya certifies is what Gappa takes for true
-        allowed = float.fromhex(between(cells, f"{'R' if word == 'T' else 'RW'} * {word} - ", "] ->").split(", ")[1])
-        assert f'minus_log_by_cells, {word}", {word}, log(1 + x), 0, domain, {bound})' in sollya
-        assert allowed >= 2.0**bound
+    ends = {
+        name.strip(): tuple(map(float.fromhex if "x" in pair else float, pair.split(", ")))
+        for name, pair in re.findall(r"([\w *-]+) in \[(\S+, \S+)\]", cells)
+    }
+    domain = float(between(sollya, "domain = [-0.0304; ", "]"))
+    assert ends["R"] == ends["RW"] == (-domain, domain)
+    assert ends["l - L"] == (-(2.0**-54), 2.0**-54)
+    assert sollya.count("sup(abs([L[i] - log(C[i])])) > 2^-54") == sollya.count("C[i] * 2^13 != nearestint") == 1
+    assert "c = fixed<-13, dn>(c_);" in cells
+    for name, poly, bound in (("R * T - G", "T", -56.48), ("RW * S - GW", "S", -37.5)):
+        assert f'minus_log_by_cells, {poly}", {poly}, log(1 + x), 0, domain, {bound})' in sollya
+        assert -ends[name][0] == ends[name][1] >= 2.0**bound
+    assert ends["G"][0] <= math.log1p(-domain) - 2.0**-56
+    assert ends["G"][1] >= math.log1p(domain) + 2.0**-56
+    assert ends["ew - EW"] == (-0.75 * 2.0**-37, 0.75 * 2.0**-37)
+    assert ends["ew - EW"][1] < 1.4375 * 2.0**-36  # short_log.gappa's
+    assert cells.count("e - E - 0x9p-54 * E <= 0x0.8p-52 ") == cells.count("e - E + 0x9p-54 * E >= -0x0.8p-52 ") == 1
+    assert float.fromhex("0x0.8p-52") < float.fromhex(between(gappa, "e - E - 0x9p-54 * E <= ", " "))
     for scale in (1, 1000, 2**20):
         t, plan = float(scale), tiers.constants(DiscreteLaplace(1, scale))
         assert plan["margin32"] == 0.5 - 3 * 2.0**-37 * (t + 1)
