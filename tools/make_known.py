@@ -404,7 +404,7 @@ SWEEPS: Sequence[tuple[Any, int, int, int, int]] = (
 TAILS = Fraction(1, 50), Fraction(1), Fraction(5)  # sizes of the noise, in scales: boundaries near them are planted
 FAR = Fraction(24)  # where U has 34 leading zeros, with which a cell of integers grows
 OFFSETS = 0.0, 0.5, -0.375
-FEW = 16  # cells where a margin nearly meets its error, of each kind of build
+FEW = 12  # cells where a margin nearly meets its error, of each kind of build
 MILLIONS = 4  # so many million draws are tried for these
 
 
