@@ -2,7 +2,7 @@
  * Written by tools/make_known.py. */
 #pragma once
 #include "dpf_impl.h"
-static const dpf_planted known_planted0[50] = {
+static const dpf_planted known_planted0[57] = {
     {.digits = {0x7d7a6439}},
     {.digits = {0x7d7a6438}},
     {.digits = {0x7d7a61c0}},
@@ -43,17 +43,24 @@ static const dpf_planted known_planted0[50] = {
     {.digits = {0x359f4c9e}},
     {.digits = {0x10f2bcf}},
     {.digits = {0x5d048bb6}},
+    {.digits = {0xdbef1949}},
+    {.digits = {0x3d86223c}},
     {.digits = {0xed3aac3a}},
-    {.digits = {0x8ae11a59}},
-    {.digits = {0x765d8fcd}},
-    {.digits = {0x56017a58}},
-    {.digits = {0x5d21a025}},
-    {.digits = {0x947ee659}},
     {.digits = {0xb53e6fd3}},
     {.digits = {0x740c2844}},
     {.digits = {0x353e73ff}},
-    {.digits = {0x6d4f2991}}};
-static const dpf_planted known_planted1[40] = {
+    {.digits = {0x6d4f2991}},
+    {.digits = {0x8ae11a59}},
+    {.digits = {0xf3f66825}},
+    {.digits = {0x765d8fcd}},
+    {.digits = {0x56017a58}},
+    {.digits = {0xf40c28b5}},
+    {.digits = {0x3228e39}},
+    {.digits = {0x5d21a025}},
+    {.digits = {0x947ee659}},
+    {.digits = {0xa6c36c8f}},
+    {.digits = {0x55e6a27a}}};
+static const dpf_planted known_planted1[38] = {
     {.digits = {0x7d772689}},
     {.digits = {0x7d772688}},
     {.digits = {0x7d77268a}},
@@ -82,15 +89,13 @@ static const dpf_planted known_planted1[40] = {
     {.digits = {0x5a750bfb}},
     {.digits = {0xb0d79006}},
     {.digits = {0xb48fc336}},
+    {.digits = {0x6cd06fbf}},
+    {.digits = {0xac4f9cff}},
+    {.digits = {0x6f3363a8}},
     {.digits = {0xf16c3215}},
+    {.digits = {0xd9f02104}},
     {.digits = {0x959b3550}},
-    {.digits = {0xf7f60315}},
-    {.digits = {0x3b422bdb}},
-    {.digits = {0x485c540c}},
-    {.digits = {0xae93eb35}},
     {.digits = {0xa0384b5d}},
-    {.digits = {0xf9e07f49}},
-    {.digits = {0x4c0321b8}},
     {.digits = {0xce3e609d}},
     {.digits = {0xd5d43525}},
     {.digits = {0x6ec7bb5d}}};
@@ -131,24 +136,24 @@ static const dpf_planted known_planted2[53] = {
     {.digits = {0xdcc9ff006ab455}},
     {.digits = {0xdcc9ff006ab46b}},
     {.digits = {0xdcc9ff006ab46c}},
+    {.digits = {0x268fc4eff4dc4501}},
     {.digits = {0x5a35b0d5d2069412}},
     {.digits = {0xda3419b6a94491cb}},
     {.digits = {0x268f288ad1d9f9be}},
+    {.digits = {0x70f566bfd00be9c9}},
+    {.digits = {0xf83ec2d3455ff988}},
     {.digits = {0xeb75c952ef9fa545}},
     {.digits = {0x68ce85a85cbb1513}},
+    {.digits = {0x46401a6e47ce096b}},
     {.digits = {0x7549b243871b4d87}},
     {.digits = {0xfb4c5631c8ee87fd}},
     {.digits = {0x7790c54bf4c79}},
+    {.digits = {0xc642a18459362485}},
     {.digits = {0x19d97540f04b459a}},
-    {.digits = {0x268fc4eff4dc4501}},
+    {.digits = {0x463e54002d0ccb57}},
     {.digits = {0x55cfac7136f6fce3}},
-    {.digits = {0x72628c221e2d2b0a}},
-    {.digits = {0xded57698e583d341}},
-    {.digits = {0x70f566bfd00be9c9}},
-    {.digits = {0xe8cb4785b74bf90a}},
-    {.digits = {0x2f18a6d375105d06}},
-    {.digits = {0xf8ffed33ab48ceb6}}};
-static const dpf_planted known_planted3[40] = {
+    {.digits = {0x72628c221e2d2b0a}}};
+static const dpf_planted known_planted3[38] = {
     {.digits = {0x7d772886}},
     {.digits = {0x7d772885}},
     {.digits = {0x7d772884}},
@@ -177,6 +182,7 @@ static const dpf_planted known_planted3[40] = {
     {.digits = {0xab9572e3}, .offset = -0x1.b000000000000p-2},
     {.digits = {0x4edbcb7f}, .offset = 0x1.3000000000000p-2},
     {.digits = {0x5888e05e}, .offset = -0x1.8000000000000p-4},
+    {.digits = {0xb20c705e}, .offset = 0x1.2000000000000p-2},
     {.digits = {0xf073d246}, .offset = -0x1.7000000000000p-2},
     {.digits = {0x24f84df2}, .offset = 0x1.2000000000000p-3},
     {.digits = {0x18ccb29f}, .offset = 0x1.f000000000000p-2},
@@ -185,10 +191,7 @@ static const dpf_planted known_planted3[40] = {
     {.digits = {0xcbb7ecdf}, .offset = -0x1.e000000000000p-2},
     {.digits = {0xd100777}, .offset = -0x1.c000000000000p-2},
     {.digits = {0x600ed16d}, .offset = -0x1.6000000000000p-2},
-    {.digits = {0xfae567}, .offset = -0x1.1000000000000p-2},
-    {.digits = {0x943e50d3}, .offset = 0x1.f000000000000p-2},
-    {.digits = {0x7cf3eda1}, .offset = 0x1.0000000000000p-4},
-    {.digits = {0xe78c2f34}, .offset = 0x1.6000000000000p-2}};
+    {.digits = {0xfae567}, .offset = -0x1.1000000000000p-2}};
 static const dpf_planted known_planted4[51] = {
     {.digits = {0x7d77266eb7b7ce82}},
     {.digits = {0x7d77266eb7b79e00}},
@@ -226,22 +229,22 @@ static const dpf_planted known_planted4[51] = {
     {.digits = {0xdcc9ff006aa3ec}, .offset = -0x1.8000000000000p-2},
     {.digits = {0xdcc9ff006aa404}, .offset = -0x1.8000000000000p-2},
     {.digits = {0xdcc9ff006aa405}, .offset = -0x1.8000000000000p-2},
+    {.digits = {0xeea3a47d2ae75621}, .offset = 0x1.6000000000000p-3},
     {.digits = {0x57fa3d85fdf5d9ad}, .offset = 0x1.8000000000000p-4},
+    {.digits = {0xf0f7a24c4948c9ca}, .offset = 0x1.0000000000000p-5},
     {.digits = {0xc6af87c4d891f73}, .offset = -0x1.1000000000000p-2},
     {.digits = {0xb7a213c2a12ad7d2}, .offset = -0x1.a000000000000p-3},
+    {.digits = {0xb32f4ca4344a0128}, .offset = 0x1.5000000000000p-2},
     {.digits = {0x82597f74d0220718}, .offset = 0x1.0000000000000p-2},
     {.digits = {0xf2263fff20d94cf1}, .offset = 0x1.c000000000000p-2},
     {.digits = {0x1154079ee9a269c2}, .offset = -0x1.8000000000000p-3},
     {.digits = {0x8346ed3ac465046a}, .offset = -0x1.4000000000000p-3},
+    {.digits = {0x8c6ad7347e380bf3}},
+    {.digits = {0xd7f9c35a672c2d11}, .offset = -0x1.d000000000000p-2},
+    {.digits = {0xe3b04fb1f08ee706}, .offset = 0x1.a000000000000p-2},
     {.digits = {0x67eedfbbacaea8b3}, .offset = 0x1.a000000000000p-2},
-    {.digits = {0xeea3a47d2ae75621}, .offset = 0x1.6000000000000p-3},
-    {.digits = {0xf0f7a24c4948c9ca}, .offset = 0x1.0000000000000p-5},
-    {.digits = {0x2f182be5cf36a165}, .offset = -0x1.8000000000000p-5},
-    {.digits = {0x1c90e1d1308e13b6}, .offset = -0x1.b000000000000p-2},
-    {.digits = {0x9c90ee20741f5bf5}, .offset = 0x1.1000000000000p-2},
-    {.digits = {0x7f6ca7f353f6d36a}, .offset = -0x1.2000000000000p-2},
-    {.digits = {0xc76f6207d976ba9b}, .offset = -0x1.3000000000000p-2}};
-static const dpf_planted known_planted5[44] = {
+    {.digits = {0x1c90e1d1308e13b6}, .offset = -0x1.b000000000000p-2}};
+static const dpf_planted known_planted5[42] = {
     {.digits = {0xffd0ffc8, 0, 0x96a99b4b}, .sine = 1},
     {.digits = {0xffd0ffc7, 0, 0x96a99b4b}, .sine = 1},
     {.digits = {0xffd0ffc6, 0, 0x96a99b4b}, .sine = 1},
@@ -273,20 +276,18 @@ static const dpf_planted known_planted5[44] = {
     {.digits = {0x310457be, 0, 0x99b2c49b}, .offset = 0x1.4000000000000p-4, .sine = 1},
     {.digits = {0x6f2a721d, 0, 0x758b9c02}, .offset = 0x1.d000000000000p-2},
     {.digits = {0xb2b36909, 0, 0xea31aae}, .offset = -0x1.8000000000000p-3},
+    {.digits = {0xefa38814, 0, 0x62c0506e}, .offset = 0x1.7000000000000p-2, .sine = 1},
+    {.digits = {0x18439b74, 0, 0xd4f87259}, .offset = -0x1.2000000000000p-3, .sine = 1},
     {.digits = {0xfc8fdfa7, 0, 0x8e34878e}, .offset = -0x1.6000000000000p-3},
     {.digits = {0xe04ec49, 0, 0xba73f754}, .offset = -0x1.9000000000000p-2},
-    {.digits = {0x18439b74, 0, 0xd4f87259}, .offset = -0x1.2000000000000p-3, .sine = 1},
+    {.digits = {0x8044e458, 0, 0xe7d6d4f5}, .offset = -0x1.6000000000000p-3},
+    {.digits = {0x6d9017fe, 0, 0x4a428cc9}, .offset = -0x1.c000000000000p-3, .sine = 1},
     {.digits = {0x1af102a2, 0, 0x8eaddfc6}, .offset = -0x1.6000000000000p-3},
     {.digits = {0xb007c792, 0, 0x582a499d}, .offset = -0x1.0000000000000p-5, .sine = 1},
     {.digits = {0x3b5096a7, 0, 0x2bb49c44}, .offset = 0x1.0000000000000p-2, .sine = 1},
     {.digits = {0xabd816f9, 0, 0xaafbba0d}, .offset = 0x1.8000000000000p-3, .sine = 1},
-    {.digits = {0xeeccdff, 0, 0x199fcb90}, .offset = 0x1.8000000000000p-2, .sine = 1},
-    {.digits = {0x59c09fce, 0, 0xfb8eb94}, .offset = -0x1.c000000000000p-4, .sine = 1},
-    {.digits = {0x31424dbf, 0, 0xf19396e8}, .offset = -0x1.f000000000000p-2},
-    {.digits = {0xe0516b2b, 0, 0x310b6cef}, .offset = -0x1.3000000000000p-2, .sine = 1},
-    {.digits = {0x9de2339c, 0, 0x1a3c9ff2}, .offset = 0x1.0000000000000p-6, .sine = 1},
-    {.digits = {0x8cfc716f, 0, 0x7c34d2a0}, .offset = 0x1.3000000000000p-2}};
-static const dpf_planted known_planted6[38] = {
+    {.digits = {0xeeccdff, 0, 0x199fcb90}, .offset = 0x1.8000000000000p-2, .sine = 1}};
+static const dpf_planted known_planted6[43] = {
     {.digits = {0xffd0ff7aa1261c79, 0, 0x96a99b4b09de4644}, .sine = 1},
     {.digits = {0xffd0ff7aa1261bfd, 0, 0x96a99b4b09de4644}, .sine = 1},
     {.digits = {0xffd0ff7aa1261bfc, 0, 0x96a99b4b09de4644}, .sine = 1},
@@ -314,18 +315,23 @@ static const dpf_planted known_planted6[38] = {
     {.digits = {0, 0, 0xa65b0f9cd0529c4f}, .offset = -0x1.8000000000000p-2},
     {.digits = {0x767f7ecfdc, 0, 0xa65b0f9cd0529c4f}, .offset = -0x1.8000000000000p-2},
     {.digits = {0x767f7ecfdd, 0, 0xa65b0f9cd0529c4f}, .offset = -0x1.8000000000000p-2},
+    {.digits = {0xff85b32d77d852c3, 0, 0x25fb6245bd34abd0}},
     {.digits = {0xcf0c7489d2623ce3, 0, 0x62c90fa09aa02977}, .offset = 0x1.4000000000000p-3, .sine = 1},
+    {.digits = {0x4cefaee2a7cddaac, 0, 0x61117666bcaa4f46}, .offset = 0x1.a000000000000p-2, .sine = 1},
+    {.digits = {0xcb39f5bb7a6f6c04, 0, 0x64c78ddcfbc81779}, .offset = 0x1.c000000000000p-2, .sine = 1},
     {.digits = {0x40ee76c184e9bc5e, 0, 0xa3a1b20f1113c28b}, .offset = 0x1.8000000000000p-3, .sine = 1},
     {.digits = {0x5b06daf0da8fe7ef, 0, 0xfb8cc26f91c367f3}, .offset = -0x1.0000000000000p-3},
     {.digits = {0xb999c8efafad5649, 0, 0x8aec5fd59dda91d8}, .offset = -0x1.8000000000000p-5, .sine = 1},
+    {.digits = {0xb0cf6a341e0c3cb2, 0, 0x687bc27110d3e25}, .offset = -0x1.8000000000000p-3, .sine = 1},
     {.digits = {0x7013fb35f58ccce, 0, 0xe45f0c3da56b873b}, .offset = -0x1.f000000000000p-2},
     {.digits = {0xfb2f2060bc903c38, 0, 0x44413515c6f6ba94}, .offset = -0x1.0000000000000p-5, .sine = 1},
     {.digits = {0x253860ba81680c2e, 0, 0x3af18d3414794452}, .offset = -0x1.c000000000000p-3, .sine = 1},
+    {.digits = {0x7aa5199fc8713c9f, 0, 0xe60e25825830e2c6}, .offset = 0x1.4000000000000p-2, .sine = 1},
+    {.digits = {0x3ac1a80b1912ebe5, 0, 0x6d4bfe463a825baf}, .offset = 0x1.c000000000000p-3},
     {.digits = {0x661190d0274ef27c, 0, 0x1aa40bc9c8a0d935}, .offset = 0x1.e000000000000p-2, .sine = 1},
-    {.digits = {0x9e07ea9e3e16f734, 0, 0xe03c4a13d68ee13c}, .offset = -0x1.4000000000000p-4},
-    {.digits = {0xff85b32d77d852c3, 0, 0x25fb6245bd34abd0}},
-    {.digits = {0x4cefaee2a7cddaac, 0, 0x61117666bcaa4f46}, .offset = 0x1.a000000000000p-2, .sine = 1}};
-static const dpf_planted known_planted7[52] = {
+    {.digits = {0x643ee47a5545fa06, 0, 0xf127f1d8f4f55f2c}, .offset = -0x1.0000000000000p-1, .sine = 1},
+    {.digits = {0x9e07ea9e3e16f734, 0, 0xe03c4a13d68ee13c}, .offset = -0x1.4000000000000p-4}};
+static const dpf_planted known_planted7[59] = {
     {.digits = {0xffd1788f, 0, 0x96a99b4b}, .sine = 1},
     {.digits = {0xffd1788e, 0, 0x96a99b4b}, .sine = 1},
     {.digits = {0xffd1788d, 0, 0x96a99b4b}, .sine = 1},
@@ -359,11 +365,16 @@ static const dpf_planted known_planted7[52] = {
     {.digits = {0x4c06b0ce, 0, 0xd3c86eba}},
     {.digits = {0xba1ef431, 0, 0x265c6fec}},
     {.digits = {0x572e47e7, 0, 0xc23c6697}},
+    {.digits = {0xb089ed6e, 0, 0xe87f454c}, .sine = 1},
     {.digits = {0x7b1ac740, 0, 0xc7cd2089}},
     {.digits = {0x1c75ca57, 0, 0x95a50c63}},
     {.digits = {0x4add2251, 0, 0x2e1ace09}, .sine = 1},
     {.digits = {0xa1c46de, 0, 0x8a1d724d}, .sine = 1},
+    {.digits = {0x24c52113, 0, 0x38684933}},
+    {.digits = {0x13fee5b7, 0, 0x240c6e43}},
+    {.digits = {0x6793b0b9, 0, 0xba961f2f}},
     {.digits = {0xe33fe922, 0, 0x4ab0802e}, .sine = 1},
+    {.digits = {0x58e6e88, 0, 0x922ca632}, .sine = 1},
     {.digits = {0x6e61e440, 0, 0xadbbe529}, .sine = 1},
     {.digits = {0x47e8da12, 0, 0x1ab530b5}, .sine = 1},
     {.digits = {0x90dce714, 0, 0xc568a29a}, .sine = 1},
@@ -377,8 +388,10 @@ static const dpf_planted known_planted7[52] = {
     {.digits = {0xc8c55396, 0, 0x23859681}},
     {.digits = {0x68b37dad, 0, 0x30c943f4}, .sine = 1},
     {.digits = {0x9b9c8575, 0, 0x869046e0}, .sine = 1},
-    {.digits = {0x323a86de, 0, 0xfdf87457}, .sine = 1}};
-static const dpf_planted known_planted8[40] = {
+    {.digits = {0x323a86de, 0, 0xfdf87457}, .sine = 1},
+    {.digits = {0x655cabfe, 0, 0x7b2c7652}, .sine = 1},
+    {.digits = {0x9b86bd50, 0, 0x507e225b}}};
+static const dpf_planted known_planted8[39] = {
     {.digits = {0xffd0ff7e, 0, 0x96a99b4b}, .sine = 1},
     {.digits = {0xffd0ff7c, 0, 0x96a99b4b}, .sine = 1},
     {.digits = {0xffd0ff7b, 0, 0x96a99b4b}, .sine = 1},
@@ -399,26 +412,25 @@ static const dpf_planted known_planted8[40] = {
     {.digits = {0, 0, 0xa65b0f9c}},
     {.digits = {0xeed7b, 0, 0xa65b0f9c}},
     {.digits = {0xeed7c, 0, 0xa65b0f9c}},
+    {.digits = {0xcb511a5b, 0, 0xa715bfca}, .sine = 1},
+    {.digits = {0xd5e32214, 0, 0xb2f5dc13}, .sine = 1},
     {.digits = {0xb0f23cf3, 0, 0xe603690d}},
+    {.digits = {0x993a2562, 0, 0x3c3cf1eb}, .sine = 1},
     {.digits = {0xac40c1ec, 0, 0x6a1f0aee}},
     {.digits = {0xc5295ae9, 0, 0x70aa5688}, .sine = 1},
     {.digits = {0x330c4a67, 0, 0x57b8fab6}, .sine = 1},
+    {.digits = {0x650d832b, 0, 0xe62b0bb6}},
+    {.digits = {0xa4b5acb1, 0, 0x3ee96ecd}, .sine = 1},
     {.digits = {0xd0057b8d, 0, 0x7b9bcc68}, .sine = 1},
     {.digits = {0x48eed3b4, 0, 0x63e2b27a}},
     {.digits = {0xfbbc302a, 0, 0xde1536b2}},
-    {.digits = {0xcb511a5b, 0, 0xa715bfca}, .sine = 1},
-    {.digits = {0xd5e32214, 0, 0xb2f5dc13}, .sine = 1},
-    {.digits = {0x993a2562, 0, 0x3c3cf1eb}, .sine = 1},
+    {.digits = {0xf2b86b61, 0, 0xa5fb8965}, .sine = 1},
+    {.digits = {0x983bcb36, 0, 0xa13ebe1c}},
     {.digits = {0xd2980377, 0, 0xda9b3182}, .sine = 1},
+    {.digits = {0xa1603583, 0, 0x2ab17d89}},
     {.digits = {0x2fddea6f, 0, 0x8f657be8}},
     {.digits = {0x3e857977, 0, 0x47e95b67}, .sine = 1},
-    {.digits = {0x3cab54a0, 0, 0x671674d0}, .sine = 1},
-    {.digits = {0xbde2cc3f, 0, 0xd1798ea7}},
-    {.digits = {0x7d118064, 0, 0x8a015e73}},
-    {.digits = {0x12638720, 0, 0x65450cd4}, .sine = 1},
-    {.digits = {0x983bcb36, 0, 0xa13ebe1c}},
-    {.digits = {0xa3d03c94, 0, 0x9888ef99}},
-    {.digits = {0x5b8432b0, 0, 0xa71bf2fe}, .sine = 1}};
+    {.digits = {0x12638720, 0, 0x65450cd4}, .sine = 1}};
 static const dpf_planted known_planted9[29] = {
     {.digits = {0xfaee4d12f770555a}},
     {.digits = {0xfaee4d12f7700401}},
@@ -449,7 +461,7 @@ static const dpf_planted known_planted9[29] = {
     {.digits = {0x1b99415008b4b97}},
     {.digits = {0x1b99415008b5217}},
     {.digits = {0x1b99415008b5218}}};
-static const dpf_planted known_planted10[39] = {
+static const dpf_planted known_planted10[40] = {
     {.digits = {0xfaee4cdd6f6f9d05}},
     {.digits = {0xfaee4cdd6f6f4c00}},
     {.digits = {0xfaee4cdd6f6f4bff}},
@@ -488,7 +500,8 @@ static const dpf_planted known_planted10[39] = {
     {.digits = {0xc761ea31b93c8fa5}},
     {.digits = {0x29459f89dd6194c}},
     {.digits = {0x6817c7878dcbf077}},
-    {.digits = {0xd6ea30227820cc53}}};
+    {.digits = {0xd6ea30227820cc53}},
+    {.digits = {0xff800be393776a17}}};
 static const dpf_planted known_planted11[97] = {
     {.digits = {0xfaee4cdd6f6f9d05, 0x29b7c75d2484323c}},
     {.digits = {0xfaee4cdd6f6f9d05, 0x29b7a7ff57b397b0}},
@@ -661,7 +674,7 @@ static const dpf_planted known_planted13[36] = {
     {.digits = {0x29820f1f, 0xd2466024afac67fe}},
     {.digits = {0x29820f1f, 0xd2466024afac7262}},
     {.digits = {0x29820f1f, 0xd2466024afac7264}}};
-static const dpf_planted known_planted14[39] = {
+static const dpf_planted known_planted14[42] = {
     {.digits = {0xfaee4cdd6ee8bcef}},
     {.digits = {0xfaee4cdd6ee86c00}},
     {.digits = {0xfaee4cdd6ee86bff}},
@@ -700,7 +713,10 @@ static const dpf_planted known_planted14[39] = {
     {.digits = {0xe4f17533bc8e4e2c}},
     {.digits = {0x2a54f86cf5cf6bd0}},
     {.digits = {0x72f30d43163a2493}},
-    {.digits = {0x2a5ddca4818db964}}};
+    {.digits = {0x2a5ddca4818db964}},
+    {.digits = {0xedbc925c042c17f8}},
+    {.digits = {0xc719f12a8930a32b}},
+    {.digits = {0x7f484098532a001f}}};
 static const dpf_planted known_planted15[36] = {
     {.digits = {0xfaee4cdd6ee8bcef, 0xc4bdd2b6c858824}},
     {.digits = {0xfaee4cdd6ee8bcef, 0xc49e74ec27530f0}},
@@ -738,7 +754,7 @@ static const dpf_planted known_planted15[36] = {
     {.digits = {0x29820f1f, 0xd245141436ad87fc}},
     {.digits = {0x29820f1f, 0xd245141436ae2e06}},
     {.digits = {0x29820f1f, 0xd245141436ae2e08}}};
-static const dpf_planted known_planted16[38] = {
+static const dpf_planted known_planted16[44] = {
     {.digits = {0xfaee4cdd6f6f9d05}},
     {.digits = {0xfaee4cdd6f6f3c00}},
     {.digits = {0xfaee4cdd6f6f3bff}},
@@ -773,10 +789,16 @@ static const dpf_planted known_planted16[38] = {
     {.digits = {0xe1ebb8633f6d5be9}, .offset = 0x1.6000000000000p-3},
     {.digits = {0x22a6817b2e5ac9ed}, .offset = 0x1.c000000000000p-4, .negative = 1},
     {.digits = {0x68c84a51f81eb75}, .offset = 0x1.a000000000000p-2, .negative = 1},
+    {.digits = {0x665e920ca0392311}, .offset = 0x1.9000000000000p-2, .negative = 1},
+    {.digits = {0x836f975342cb092a}, .offset = 0x1.8000000000000p-5, .negative = 1},
+    {.digits = {0xe6aff0fe2be7685f}, .offset = -0x1.9000000000000p-2},
+    {.digits = {0x68c7da6af996ee1}, .offset = -0x1.a000000000000p-2, .negative = 1},
     {.digits = {0x11caebcc5498a58f}, .offset = -0x1.d000000000000p-2},
     {.digits = {0x8371192e00113d9e}, .offset = 0x1.8000000000000p-2},
     {.digits = {0x78ede1db7409d102}, .offset = -0x1.a000000000000p-3},
-    {.digits = {0x305bb7cb58a7e50c}, .offset = 0x1.5000000000000p-2}};
+    {.digits = {0x305bb7cb58a7e50c}, .offset = 0x1.5000000000000p-2},
+    {.digits = {0x4fbae7e533b36995}, .offset = 0x1.6000000000000p-2},
+    {.digits = {0x4fba6cf104f6a848}, .offset = 0x1.0000000000000p-6, .negative = 1}};
 static const dpf_planted known_planted17[61] = {
     {.digits = {0xfaee510c12e105d4}},
     {.digits = {0xfaee510c12e104d9}},
@@ -1039,7 +1061,7 @@ static const dpf_planted known_planted21[27] = {
     {.digits = {0, 0, 0xa65b0f9cd0529c4f, 0x5a21fed41fd31d82}, .offset = -0x1.8000000000000p-2},
     {.digits = {0x156fcc, 0, 0xa65b0f9cd0529c4f, 0x5a21fed41fd31d82}, .offset = -0x1.8000000000000p-2},
     {.digits = {0x156fcd, 0, 0xa65b0f9cd0529c4f, 0x5a21fed41fd31d82}, .offset = -0x1.8000000000000p-2}};
-static const dpf_planted known_planted22[40] = {
+static const dpf_planted known_planted22[42] = {
     {.digits = {0xffd0ff7aa1261c79, 0, 0x96a99b4b09de4644, 0xca708a824511a610}, .sine = 1},
     {.digits = {0xffd0ff7aa1261bfd, 0, 0x96a99b4b09de4644, 0xca708a824511a610}, .sine = 1},
     {.digits = {0xffd0ff7aa1261bfc, 0, 0x96a99b4b09de4644, 0xca708a824511a610}, .sine = 1},
@@ -1067,19 +1089,21 @@ static const dpf_planted known_planted22[40] = {
     {.digits = {0, 0, 0xa65b0f9cd0529c4f, 0x5a21fed41fd31d82}, .offset = -0x1.8000000000000p-2},
     {.digits = {0x767f7ecfdc, 0, 0xa65b0f9cd0529c4f, 0x5a21fed41fd31d82}, .offset = -0x1.8000000000000p-2},
     {.digits = {0x767f7ecfdd, 0, 0xa65b0f9cd0529c4f, 0x5a21fed41fd31d82}, .offset = -0x1.8000000000000p-2},
-    {.digits = {0xcb39f5bb7a6f6c04, 0x3c4b5f05b0d7d3d0, 0x64c78ddcfbc81779, 0xf4c87470ab518880}, .offset = 0x1.c000000000000p-2, .sine = 1},
-    {.digits = {0x163bbe63f9a7c726, 0x19c7d3433602a7c1, 0xe419f232c22d5c95, 0xe5fa6f6898583a52}, .offset = 0x1.8000000000000p-5, .sine = 1},
-    {.digits = {0xb0cf6a341e0c3cb2, 0xd306b81f174cfa77, 0x687bc27110d3e25, 0x21919d33b12c5fd5}, .offset = -0x1.8000000000000p-3, .sine = 1},
-    {.digits = {0x203e53b86a6c4ff9, 0x7a3f834a6f80764f, 0x1ee34d261b47b2b4, 0x96c8b21ff66dbfe0}, .offset = 0x1.3000000000000p-2, .sine = 1},
-    {.digits = {0x7aa5199fc8713c9f, 0x17a8ce4d18968213, 0xe60e25825830e2c6, 0x6fc2459c02a3a943}, .offset = 0x1.4000000000000p-2, .sine = 1},
-    {.digits = {0x643ee47a5545fa06, 0xb14bef87afc8c5fc, 0xf127f1d8f4f55f2c, 0xb5a334ca8f22defd}, .offset = -0x1.0000000000000p-1, .sine = 1},
     {.digits = {0xff85b32d77d852c3, 0xd441678645ccb8e3, 0x25fb6245bd34abd0, 0xc6bed7aeae3ebe7}},
     {.digits = {0x3c65967b83af9d7b, 0x49fe108f778dde52, 0xa03bdeb34decefdc, 0xc4f4913408305bc4}, .offset = -0x1.0000000000000p-4, .sine = 1},
     {.digits = {0xcf0c7489d2623ce3, 0xb6f3e66835956877, 0x62c90fa09aa02977, 0x97eec9208eb755c2}, .offset = 0x1.4000000000000p-3, .sine = 1},
+    {.digits = {0xcb39f5bb7a6f6c04, 0x3c4b5f05b0d7d3d0, 0x64c78ddcfbc81779, 0xf4c87470ab518880}, .offset = 0x1.c000000000000p-2, .sine = 1},
+    {.digits = {0x163bbe63f9a7c726, 0x19c7d3433602a7c1, 0xe419f232c22d5c95, 0xe5fa6f6898583a52}, .offset = 0x1.8000000000000p-5, .sine = 1},
     {.digits = {0x40ee76c184e9bc5e, 0x3d6065de245358d0, 0xa3a1b20f1113c28b, 0xa4626133e9f6b872}, .offset = 0x1.8000000000000p-3, .sine = 1},
     {.digits = {0xb999c8efafad5649, 0xeb64561c8fd42325, 0x8aec5fd59dda91d8, 0x8969d64ca271a0c8}, .offset = -0x1.8000000000000p-5, .sine = 1},
+    {.digits = {0xb0cf6a341e0c3cb2, 0xd306b81f174cfa77, 0x687bc27110d3e25, 0x21919d33b12c5fd5}, .offset = -0x1.8000000000000p-3, .sine = 1},
     {.digits = {0xfb2f2060bc903c38, 0xe4d7615577701617, 0x44413515c6f6ba94, 0x4091df0b99cecb3a}, .offset = -0x1.0000000000000p-5, .sine = 1},
-    {.digits = {0x661190d0274ef27c, 0x94e62b846c9d2360, 0x1aa40bc9c8a0d935, 0x7029d3fa5ae2e76d}, .offset = 0x1.e000000000000p-2, .sine = 1}};
+    {.digits = {0x203e53b86a6c4ff9, 0x7a3f834a6f80764f, 0x1ee34d261b47b2b4, 0x96c8b21ff66dbfe0}, .offset = 0x1.3000000000000p-2, .sine = 1},
+    {.digits = {0x63601234b305424f, 0x5b63f3d4cfe8e299, 0xb7b1d1037d802d6d, 0xefa7136fd927b2c5}, .offset = -0x1.8000000000000p-3, .sine = 1},
+    {.digits = {0x7aa5199fc8713c9f, 0x17a8ce4d18968213, 0xe60e25825830e2c6, 0x6fc2459c02a3a943}, .offset = 0x1.4000000000000p-2, .sine = 1},
+    {.digits = {0x661190d0274ef27c, 0x94e62b846c9d2360, 0x1aa40bc9c8a0d935, 0x7029d3fa5ae2e76d}, .offset = 0x1.e000000000000p-2, .sine = 1},
+    {.digits = {0x643ee47a5545fa06, 0xb14bef87afc8c5fc, 0xf127f1d8f4f55f2c, 0xb5a334ca8f22defd}, .offset = -0x1.0000000000000p-1, .sine = 1},
+    {.digits = {0x1a6b154fecd236b9, 0x531220b3b322446b, 0xfd2e0a2b432915bb, 0x7497ea75bdb43447}, .offset = 0x1.8000000000000p-4}};
 static const dpf_planted known_planted23[57] = {
     {.digits = {0xffd0ffa4b8610bfd, 0, 0x96a99b4b09de4644, 0xca708a824511a610}, .sine = 1},
     {.digits = {0xffd0ffa4b8610bf5, 0, 0x96a99b4b09de4644, 0xca708a824511a610}, .sine = 1},
@@ -1359,29 +1383,29 @@ static const dpf_planted known_planted27[10] = {
     {.digits = {0, 0xffffffffffffffff}},
     {.digits = {0x1, 0xffffffffffffffff}}};
 static const dpf_known known[95] = {
-    {.what = "DiscreteLaplace of scale 4.1e+03, level 0, planted digits", .plan = {.law = 1, .width = 32, .bulk = 2, .constant_work = 3, .t = 0x1.fff5555555555p+11, .t_low = 0x1.5555555555555p-43, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfff}, .margin = 0x1.ffffffffebfdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = 0x1.fffff9ffc0000p-2, .half_cell = 0x1.0002baaad5555p+11, .double_double_margin = 0x1.fffffffff0000p-2, .float_margin = 0x1.fedfe60000000p-2, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.000555671c5edp-15, .c = 0x1.0001554700000p-13, .c_low = 0x1.bdecdd3bf002ep-49, .wide_t = {.lo = 0x5555555555555555, .hi = 32765}, .wide_c = {.lo = 0xf66e9df80170b5e6, .hi = 0x8000aaa38de}, .wide_cell = 72}}, .tier = 7, .bits = 0, .planted = known_planted0, .n = 50, .digest = {0x91aa095ac4039f97, 0xd37abd500a829d62, 0xd37abd500a829d62}},
-    {.what = "DiscreteLaplace of scale 1.05e+06, level 0, planted digits", .plan = {.law = 1, .width = 32, .bulk = 3, .constant_work = 5, .t = 0x1.fffff55555555p+19, .t_low = 0x1.5555555555555p-35, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffff}, .margin = 0x1.ffffffebfffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = 0x1.fff9ffffc0000p-2, .half_cell = 0x1.000012aaaad55p+19, .double_double_margin = 0x1.ffffffffefffcp-2, .float_margin = 0x1.bfffcc0000000p-3, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000055555672p-23, .c = 0x1.0000010000000p-21, .c_low = 0x1.55551c71c4d09p-47, .wide_t = {.lo = 0x5555555555555555, .hi = 8388605}, .wide_c = {.lo = 0xaa38e389a12f522c, .hi = 0x800000aaa}, .wide_cell = 80}}, .tier = 7, .bits = 0, .planted = known_planted1, .n = 40, .digest = {0xde434bb1e11058e8, 0xde434bb1e11058e8, 0x62198f7d48af1275}},
-    {.what = "DiscreteLaplace of scale 8.8e+12, level 0, planted digits", .plan = {.law = 1, .width = 64, .bulk = 3, .constant_work = 6, .t = 0x1.ffffffffffeabp+42, .t_low = -0x1.5555555555555p-12, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x7ffffffffff}, .margin = 0x1.f5fffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7f00000000201p+7, .half_cell = 0x1.0000100000056p+42, .double_double_margin = 0x1.ffffffdff0000p-2, .float_margin = -0x1.1ffffc0000340p+21, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.00000000000abp-46, .c = 0x1.0000000000000p-44, .c_low = 0x1.555555555538ep-91, .wide_t = {.lo = 0x5555555555555555, .hi = 0x3ffffffffffd}, .wide_c = {.lo = 715827882, .hi = 4096}, .wide_cell = 103}}, .tier = 7, .bits = 0, .planted = known_planted2, .n = 53, .digest = {0xc720e13952d92f87, 0x52b25a33099f6a17, 0x8f6d0007b2d3079b}},
-    {.what = "Laplace of scale 2.1e+06, level 0, planted digits", .plan = {.law = 2, .width = 32, .bulk = 3, .constant_work = 4, .t = 0x1.fffffaaaaaaabp+20, .t_low = -0x1.5555555555555p-34, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x1fffff}, .margin = 0x1.ffffffcffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = 0x1.fff3ffffc0000p-2, .half_cell = 0x1.00001155556abp+20, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffffefff8p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 16777213}, .wide_c = {.lo = 1048576}, .wide_cell = 81}}, .exponent = 21, .tier = 7, .bits = 0, .planted = known_planted3, .n = 40, .digest = {0x9219977cfdbd7acb, 0x8ca74a3f0f485b88, 0x3ed18dd316a0c4d5}},
-    {.what = "Laplace of scale 1.76e+13, level 0, planted digits", .plan = {.law = 2, .width = 64, .bulk = 3, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.e7fffffffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffbff0000p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 104}}, .tier = 7, .bits = 0, .planted = known_planted4, .n = 51, .digest = {0xafe8002f0bf47c98, 0xafe8002f0bf47c98, 0x9ad701358a9f05a9}},
-    {.what = "Gaussian of scale 2.1e+06, level 0, planted digits", .plan = {.law = 3, .width = 32, .bulk = 3, .constant_work = 4, .t = 0x1.fffffaaaaaaabp+20, .t_low = -0x1.5555555555555p-34, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x1fffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.2e000c9554f91p+42, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.ffffffffefffcp-2, .normal = {.half_angle = 0x1.b000000000000p-31, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.fffffaaaaaaabp-43}}, .exponent = 21, .tier = 7, .bits = 0, .planted = known_planted5, .n = 44, .digest = {0x1b782547e1580e9, 0x259015219f3b3299, 0x6b49463c6ae080e9}},
-    {.what = "Gaussian of scale 1.1e+12, level 0, planted digits", .plan = {.law = 3, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.ffffffffff555p+39, .t_low = 0x1.5555555555555p-15, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xffffffffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.00000fffff555p+80, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.fffffffdf0000p-2, .normal = {.half_angle = 0x1.0000100000000p-62, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.6a0f9096bb201p-33}}, .tier = 7, .bits = 0, .planted = known_planted6, .n = 38, .digest = {0x3399e89adbd492a3, 0x3399e89adbd492a3, 0x3399e89adbd492a3}},
-    {.what = "DiscreteGaussian of scale 4.1e+03, level 0, planted digits", .plan = {.law = 4, .width = 32, .bulk = 2, .constant_work = 3, .t = 0x1.fff5555555555p+11, .t_low = 0x1.5555555555555p-43, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.2df37dab6f904p+24, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.fffffffff0000p-2, .float_margin = 0x1.ffffe00000000p-2, .float_error = 0x1.b000000000000p-22, .normal = {.half_angle = 0x1.b000000000000p-31, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.fff5555555555p-52, .float_log_error = 0x1.1ff4002000000p+2, .rejects = 0x1.5571c897c3f3fp-53, .candidates = 2, .accept_below = 65535}}, .tier = 7, .bits = 0, .planted = known_planted7, .n = 52, .digest = {0x905bd7a2cf59232b, 0x442f1cb613e88085, 0x442f1cb613e88085}},
-    {.what = "DiscreteGaussian of scale 1.05e+06, level 0, planted digits", .plan = {.law = 4, .width = 32, .bulk = 3, .constant_work = 4, .t = 0x1.fffff55555555p+19, .t_low = 0x1.5555555555555p-35, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.2e00064aaa02ep+40, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.ffffffffefffep-2, .float_margin = 0x1.ffffe00000000p-2, .float_error = 0x1.b000000000000p-22, .normal = {.half_angle = 0x1.b000000000000p-31, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.fffff55555555p-44, .float_log_error = 0x1.1ffff40000200p+18, .rejects = 0x1.555571c71ded1p-85, .candidates = 1, .accept_below = 65535}}, .exponent = 20, .tier = 7, .bits = 0, .planted = known_planted8, .n = 40, .digest = {0x8529adfbcb79fd3c, 0x8529adfbcb79fd3c, 0xa531ad690317122d}},
+    {.what = "DiscreteLaplace of scale 4.1e+03, level 0, planted digits", .plan = {.law = 1, .width = 32, .bulk = 2, .constant_work = 3, .t = 0x1.fff5555555555p+11, .t_low = 0x1.5555555555555p-43, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfff}, .margin = 0x1.ffffffffebfdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = 0x1.fffff9ffc0000p-2, .half_cell = 0x1.0002baaad5555p+11, .double_double_margin = 0x1.fffffffff0000p-2, .float_margin = 0x1.fedfe60000000p-2, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.000555671c5edp-15, .c = 0x1.0001554700000p-13, .c_low = 0x1.bdecdd3bf002ep-49, .wide_t = {.lo = 0x5555555555555555, .hi = 32765}, .wide_c = {.lo = 0xf66e9df80170b5e6, .hi = 0x8000aaa38de}, .wide_cell = 72}}, .tier = 7, .bits = 0, .planted = known_planted0, .n = 57, .digest = {0x4560814a2af8fd00, 0xf136099b6cd6e812, 0xf136099b6cd6e812}},
+    {.what = "DiscreteLaplace of scale 1.05e+06, level 0, planted digits", .plan = {.law = 1, .width = 32, .bulk = 3, .constant_work = 5, .t = 0x1.fffff55555555p+19, .t_low = 0x1.5555555555555p-35, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffff}, .margin = 0x1.ffffffebfffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = 0x1.fff9ffffc0000p-2, .half_cell = 0x1.000012aaaad55p+19, .double_double_margin = 0x1.ffffffffefffcp-2, .float_margin = 0x1.bfffcc0000000p-3, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000055555672p-23, .c = 0x1.0000010000000p-21, .c_low = 0x1.55551c71c4d09p-47, .wide_t = {.lo = 0x5555555555555555, .hi = 8388605}, .wide_c = {.lo = 0xaa38e389a12f522c, .hi = 0x800000aaa}, .wide_cell = 80}}, .tier = 7, .bits = 0, .planted = known_planted1, .n = 38, .digest = {0x2af3e1d3991a3e7, 0x2af3e1d3991a3e7, 0xe2f5f61b5c4f4896}},
+    {.what = "DiscreteLaplace of scale 8.8e+12, level 0, planted digits", .plan = {.law = 1, .width = 64, .bulk = 3, .constant_work = 6, .t = 0x1.ffffffffffeabp+42, .t_low = -0x1.5555555555555p-12, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x7ffffffffff}, .margin = 0x1.f5fffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7f00000000201p+7, .half_cell = 0x1.0000100000056p+42, .double_double_margin = 0x1.ffffffdff0000p-2, .float_margin = -0x1.1ffffc0000340p+21, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.00000000000abp-46, .c = 0x1.0000000000000p-44, .c_low = 0x1.555555555538ep-91, .wide_t = {.lo = 0x5555555555555555, .hi = 0x3ffffffffffd}, .wide_c = {.lo = 715827882, .hi = 4096}, .wide_cell = 103}}, .tier = 7, .bits = 0, .planted = known_planted2, .n = 53, .digest = {0x4e89d27a4c666e89, 0xc19be540055a2365, 0x24e0f830e028bd10}},
+    {.what = "Laplace of scale 2.1e+06, level 0, planted digits", .plan = {.law = 2, .width = 32, .bulk = 3, .constant_work = 4, .t = 0x1.fffffaaaaaaabp+20, .t_low = -0x1.5555555555555p-34, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x1fffff}, .margin = 0x1.ffffffcffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = 0x1.fff3ffffc0000p-2, .half_cell = 0x1.00001155556abp+20, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffffefff8p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 16777213}, .wide_c = {.lo = 1048576}, .wide_cell = 81}}, .exponent = 21, .tier = 7, .bits = 0, .planted = known_planted3, .n = 38, .digest = {0x4e98a95a405716ca, 0x49265c1c51e1f787, 0xecf7441cddd1b85c}},
+    {.what = "Laplace of scale 1.76e+13, level 0, planted digits", .plan = {.law = 2, .width = 64, .bulk = 3, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.e7fffffffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffbff0000p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 104}}, .tier = 7, .bits = 0, .planted = known_planted4, .n = 51, .digest = {0x58e177ce9d0bbdb5, 0x58e177ce9d0bbdb5, 0x547841e212e09d0d}},
+    {.what = "Gaussian of scale 2.1e+06, level 0, planted digits", .plan = {.law = 3, .width = 32, .bulk = 3, .constant_work = 4, .t = 0x1.fffffaaaaaaabp+20, .t_low = -0x1.5555555555555p-34, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x1fffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.2e000c9554f91p+42, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.ffffffffefffcp-2, .normal = {.half_angle = 0x1.b000000000000p-31, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.fffffaaaaaaabp-43}}, .exponent = 21, .tier = 7, .bits = 0, .planted = known_planted5, .n = 42, .digest = {0x1278f952ff61386a, 0x36518c202086ea1a, 0xc86e5877f409e3ff}},
+    {.what = "Gaussian of scale 1.1e+12, level 0, planted digits", .plan = {.law = 3, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.ffffffffff555p+39, .t_low = 0x1.5555555555555p-15, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xffffffffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.00000fffff555p+80, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.fffffffdf0000p-2, .normal = {.half_angle = 0x1.0000100000000p-62, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.6a0f9096bb201p-33}}, .tier = 7, .bits = 0, .planted = known_planted6, .n = 43, .digest = {0xa9df7e72f8a92b59, 0xa9df7e72f8a92b59, 0xa9df7e72f8a92b59}},
+    {.what = "DiscreteGaussian of scale 4.1e+03, level 0, planted digits", .plan = {.law = 4, .width = 32, .bulk = 2, .constant_work = 3, .t = 0x1.fff5555555555p+11, .t_low = 0x1.5555555555555p-43, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.2df37dab6f904p+24, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.fffffffff0000p-2, .float_margin = 0x1.ffffe00000000p-2, .float_error = 0x1.b000000000000p-22, .normal = {.half_angle = 0x1.b000000000000p-31, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.fff5555555555p-52, .float_log_error = 0x1.1ff4002000000p+2, .rejects = 0x1.5571c897c3f3fp-53, .candidates = 2, .accept_below = 65535}}, .tier = 7, .bits = 0, .planted = known_planted7, .n = 59, .digest = {0x800e11205e2ba593, 0x9579cee67eaed33a, 0x9579cee67eaed33a}},
+    {.what = "DiscreteGaussian of scale 1.05e+06, level 0, planted digits", .plan = {.law = 4, .width = 32, .bulk = 3, .constant_work = 4, .t = 0x1.fffff55555555p+19, .t_low = 0x1.5555555555555p-35, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.2e00064aaa02ep+40, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.ffffffffefffep-2, .float_margin = 0x1.ffffe00000000p-2, .float_error = 0x1.b000000000000p-22, .normal = {.half_angle = 0x1.b000000000000p-31, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.fffff55555555p-44, .float_log_error = 0x1.1ffff40000200p+18, .rejects = 0x1.555571c71ded1p-85, .candidates = 1, .accept_below = 65535}}, .exponent = 20, .tier = 7, .bits = 0, .planted = known_planted8, .n = 39, .digest = {0xba3a408e6797814, 0xba3a408e6797814, 0x8830997aeb6d62ba}},
     {.what = "DiscreteLaplace of scale 1.05e+06, double, planted digits", .plan = {.law = 1, .width = 32, .bulk = 3, .constant_work = 5, .t = 0x1.fffff55555555p+19, .t_low = 0x1.5555555555555p-35, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffff}, .margin = 0x1.ffffffebfffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = 0x1.fff9ffffc0000p-2, .half_cell = 0x1.000012aaaad55p+19, .double_double_margin = 0x1.ffffffffefffcp-2, .float_margin = 0x1.bfffcc0000000p-3, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000055555672p-23, .c = 0x1.0000010000000p-21, .c_low = 0x1.55551c71c4d09p-47, .wide_t = {.lo = 0x5555555555555555, .hi = 8388605}, .wide_c = {.lo = 0xaa38e389a12f522c, .hi = 0x800000aaa}, .wide_cell = 80}}, .tier = 3, .bits = 64, .planted = known_planted9, .n = 29, .digest = {0x65a2a4746a209726, 0x65a2a4746a209726, 0x65a2a4746a209726}},
-    {.what = "DiscreteLaplace of scale 1.76e+13, double, planted digits", .plan = {.law = 1, .width = 64, .bulk = 5, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.ebfffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .double_double_margin = 0x1.ffffffbff0000p-2, .float_margin = -0x1.1ffffe00001a0p+22, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000000000055p-47, .c = 0x1.0000000000000p-45, .c_low = 0x1.5555555555472p-93, .wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 178956970, .hi = 2048}, .wide_cell = 104}}, .tier = 3, .bits = 64, .planted = known_planted10, .n = 39, .digest = {0x2176c4e400ff7b3a, 0x2176c4e400ff7b3a, 0x2176c4e400ff7b3a}},
+    {.what = "DiscreteLaplace of scale 1.76e+13, double, planted digits", .plan = {.law = 1, .width = 64, .bulk = 5, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.ebfffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .double_double_margin = 0x1.ffffffbff0000p-2, .float_margin = -0x1.1ffffe00001a0p+22, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000000000055p-47, .c = 0x1.0000000000000p-45, .c_low = 0x1.5555555555472p-93, .wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 178956970, .hi = 2048}, .wide_cell = 104}}, .tier = 3, .bits = 64, .planted = known_planted10, .n = 40, .digest = {0x806ecde11f142c42, 0x806ecde11f142c42, 0x806ecde11f142c42}},
     {.what = "DiscreteLaplace of scale 1.76e+13, double-double, planted digits", .plan = {.law = 1, .width = 64, .bulk = 5, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.ebfffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .double_double_margin = 0x1.ffffffbff0000p-2, .float_margin = -0x1.1ffffe00001a0p+22, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000000000055p-47, .c = 0x1.0000000000000p-45, .c_low = 0x1.5555555555472p-93, .wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 178956970, .hi = 2048}, .wide_cell = 104}}, .tier = 5, .bits = 127, .planted = known_planted11, .n = 97, .digest = {0xfd71632f44fc6ddc, 0xc94fc862ca041e2c, 0xc94fc862ca041e2c}},
     {.what = "DiscreteLaplace of scale 1.05e+06, integers, planted digits", .plan = {.law = 1, .width = 32, .bulk = 3, .constant_work = 5, .t = 0x1.fffff55555555p+19, .t_low = 0x1.5555555555555p-35, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffff}, .margin = 0x1.ffffffebfffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = 0x1.fff9ffffc0000p-2, .half_cell = 0x1.000012aaaad55p+19, .double_double_margin = 0x1.ffffffffefffcp-2, .float_margin = 0x1.bfffcc0000000p-3, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000055555672p-23, .c = 0x1.0000010000000p-21, .c_low = 0x1.55551c71c4d09p-47, .wide_t = {.lo = 0x5555555555555555, .hi = 8388605}, .wide_c = {.lo = 0xaa38e389a12f522c, .hi = 0x800000aaa}, .wide_cell = 80}}, .tier = 6, .bits = 95, .planted = known_planted12, .n = 36, .digest = {0x8f7377853cab9511, 0x8f7377853cab9511, 0x8f7377853cab9511}},
     {.what = "DiscreteLaplace of scale 1.76e+13, integers, planted digits", .plan = {.law = 1, .width = 64, .bulk = 5, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.ebfffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .double_double_margin = 0x1.ffffffbff0000p-2, .float_margin = -0x1.1ffffe00001a0p+22, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000000000055p-47, .c = 0x1.0000000000000p-45, .c_low = 0x1.5555555555472p-93, .wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 178956970, .hi = 2048}, .wide_cell = 104}}, .tier = 6, .bits = 127, .planted = known_planted13, .n = 36, .digest = {0xb4b9cb9dab01f6c5, 0xb4b9cb9dab01f6c5, 0xb4b9cb9dab01f6c5}},
-    {.what = "OneSidedGeometric of scale 1.1e+12, double, planted digits", .plan = {.law = 1, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.ffffffffff555p+39, .t_low = 0x1.5555555555555p-15, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xffffffffff}, .margin = 0x1.febffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7800000000fffp+4, .half_cell = 0x1.00001000002aap+39, .double_double_margin = 0x1.fffffffbf0000p-2, .float_margin = -0x1.1fffe00001a00p+18, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000000000000p-1, .wide_t = {.lo = 0x5555555555555555, .hi = 0x7fffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 100}}, .tier = 3, .bits = 64, .planted = known_planted14, .n = 39, .digest = {0x48281d013c81cec, 0x48281d013c81cec, 0x48281d013c81cec}},
+    {.what = "OneSidedGeometric of scale 1.1e+12, double, planted digits", .plan = {.law = 1, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.ffffffffff555p+39, .t_low = 0x1.5555555555555p-15, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xffffffffff}, .margin = 0x1.febffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7800000000fffp+4, .half_cell = 0x1.00001000002aap+39, .double_double_margin = 0x1.fffffffbf0000p-2, .float_margin = -0x1.1fffe00001a00p+18, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000000000000p-1, .wide_t = {.lo = 0x5555555555555555, .hi = 0x7fffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 100}}, .tier = 3, .bits = 64, .planted = known_planted14, .n = 42, .digest = {0xc9a6c48c3fe6ea71, 0xc9a6c48c3fe6ea71, 0xc9a6c48c3fe6ea71}},
     {.what = "OneSidedGeometric of scale 1.1e+12, integers, planted digits", .plan = {.law = 1, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.ffffffffff555p+39, .t_low = 0x1.5555555555555p-15, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xffffffffff}, .margin = 0x1.febffffffffdfp-2, .relative_error = 0x1.4000000000000p-50, .margin32 = -0x1.7800000000fffp+4, .half_cell = 0x1.00001000002aap+39, .double_double_margin = 0x1.fffffffbf0000p-2, .float_margin = -0x1.1fffe00001a00p+18, .float_error = 0x1.9000000000000p-22, .logarithm = {.offset = -0x1.0000000000000p-1, .wide_t = {.lo = 0x5555555555555555, .hi = 0x7fffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 100}}, .tier = 6, .bits = 127, .planted = known_planted15, .n = 36, .digest = {0xdd4710dcd524ec8b, 0xdd4710dcd524ec8b, 0xdd4710dcd524ec8b}},
-    {.what = "Laplace of scale 1.76e+13, double, planted digits", .plan = {.law = 2, .width = 64, .bulk = 3, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.e7fffffffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffbff0000p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 104}}, .tier = 3, .bits = 64, .planted = known_planted16, .n = 38, .digest = {0x2c295d3588132862, 0x2c295d3588132862, 0x2c295d3588132862}},
+    {.what = "Laplace of scale 1.76e+13, double, planted digits", .plan = {.law = 2, .width = 64, .bulk = 3, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.e7fffffffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffbff0000p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 104}}, .tier = 3, .bits = 64, .planted = known_planted16, .n = 44, .digest = {0xf5781f8fc008ac3e, 0xf5781f8fc008ac3e, 0xf5781f8fc008ac3e}},
     {.what = "Laplace of scale 2.1e+06, extended, planted digits", .plan = {.law = 2, .width = 32, .bulk = 3, .constant_work = 4, .t = 0x1.fffffaaaaaaabp+20, .t_low = -0x1.5555555555555p-34, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x1fffff}, .margin = 0x1.ffffffcffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = 0x1.fff3ffffc0000p-2, .half_cell = 0x1.00001155556abp+20, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffffefff8p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 16777213}, .wide_c = {.lo = 1048576}, .wide_cell = 81}}, .tier = 4, .bits = 64, .planted = known_planted17, .n = 61, .digest = {0x3225a0848f5f0297, 0x59074d019d28b6b, 0x59074d019d28b6b}},
     {.what = "Laplace of scale 1.76e+13, double-double, planted digits", .plan = {.law = 2, .width = 64, .bulk = 3, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.e7fffffffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffbff0000p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 104}}, .tier = 5, .bits = 127, .planted = known_planted18, .n = 97, .digest = {0x3de25f9ee45321a0, 0xc2bdeea0c2740171, 0xc2bdeea0c2740171}},
     {.what = "Laplace of scale 2.1e+06, integers, planted digits", .plan = {.law = 2, .width = 32, .bulk = 3, .constant_work = 4, .t = 0x1.fffffaaaaaaabp+20, .t_low = -0x1.5555555555555p-34, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x1fffff}, .margin = 0x1.ffffffcffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = 0x1.fff3ffffc0000p-2, .half_cell = 0x1.00001155556abp+20, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffffefff8p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 16777213}, .wide_c = {.lo = 1048576}, .wide_cell = 81}}, .tier = 6, .bits = 95, .planted = known_planted19, .n = 36, .digest = {0x90eec111026f1943, 0x90eec111026f1943, 0x90eec111026f1943}},
     {.what = "Laplace of scale 1.76e+13, integers, planted digits", .plan = {.law = 2, .width = 64, .bulk = 3, .constant_work = 6, .t = 0x1.fffffffffff55p+43, .t_low = 0x1.5555555555555p-11, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xfffffffffff}, .margin = 0x1.e7fffffffffd8p-2, .relative_error = 0x1.8000000000000p-50, .margin32 = -0x1.7f800000000ffp+8, .half_cell = 0x1.000010000002ap+43, .extended_margin = 0x1.ffffffff80000p-2, .double_double_margin = 0x1.ffffffbff0000p-2, .logarithm = {.wide_t = {.lo = 0x5555555555555555, .hi = 0x7ffffffffffd}, .wide_c = {.lo = 1048576}, .wide_cell = 104}}, .tier = 6, .bits = 127, .planted = known_planted20, .n = 36, .digest = {0x348b964011da994d, 0x348b964011da994d, 0x348b964011da994d}},
     {.what = "Gaussian of scale 4.19e+06, double, planted digits", .plan = {.law = 3, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.fffffd5555555p+21, .t_low = 0x1.5555555555555p-33, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x3fffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.00000d55552c7p+44, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.ffffffffefff8p-2, .normal = {.half_angle = 0x1.0000100000000p-62, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.6a0f8eb3fc2d5p-51}}, .tier = 3, .bits = 128, .planted = known_planted21, .n = 27, .digest = {0x34b884c883b2c58c, 0x34b884c883b2c58c, 0x34b884c883b2c58c}},
-    {.what = "Gaussian of scale 1.1e+12, double, planted digits", .plan = {.law = 3, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.ffffffffff555p+39, .t_low = 0x1.5555555555555p-15, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xffffffffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.00000fffff555p+80, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.fffffffdf0000p-2, .normal = {.half_angle = 0x1.0000100000000p-62, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.6a0f9096bb201p-33}}, .tier = 3, .bits = 128, .planted = known_planted22, .n = 40, .digest = {0x55192f83ae151597, 0xd3a29c34ce6bb7bd, 0xd3a29c34ce6bb7bd}},
+    {.what = "Gaussian of scale 1.1e+12, double, planted digits", .plan = {.law = 3, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.ffffffffff555p+39, .t_low = 0x1.5555555555555p-15, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xffffffffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.00000fffff555p+80, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.fffffffdf0000p-2, .normal = {.half_angle = 0x1.0000100000000p-62, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.6a0f9096bb201p-33}}, .tier = 3, .bits = 128, .planted = known_planted22, .n = 42, .digest = {0xdd6a0f3d1290dc8f, 0x98d3e2438c7215a1, 0x98d3e2438c7215a1}},
     {.what = "Gaussian of scale 4.19e+06, extended, planted digits", .plan = {.law = 3, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.fffffd5555555p+21, .t_low = 0x1.5555555555555p-33, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x3fffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.00000d55552c7p+44, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.ffffffffefff8p-2, .normal = {.half_angle = 0x1.0000100000000p-62, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.6a0f8eb3fc2d5p-51}}, .tier = 4, .bits = 128, .planted = known_planted23, .n = 57, .digest = {0xcbbd9f093b35edba, 0xf05d862012e62619, 0xf05d862012e62619}},
     {.what = "Gaussian of scale 1.1e+12, double-double, planted digits", .plan = {.law = 3, .width = 64, .bulk = 3, .constant_work = 5, .t = 0x1.ffffffffff555p+39, .t_low = 0x1.5555555555555p-15, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xffffffffff}, .margin = 0x1.ffffffffffff0p-2, .relative_error = 0x1.4000000000000p-48, .margin32 = 0x1.ffffffffffff0p-2, .half_cell = 0x1.00000fffff555p+80, .extended_margin = 0x1.fffffffffffc0p-2, .double_double_margin = 0x1.fffffffdf0000p-2, .normal = {.half_angle = 0x1.0000100000000p-62, .extended_error = 0x1.0000000000000p-53, .double_double_cell = 0x1.6a0f9096bb201p-33}}, .tier = 5, .bits = 128, .planted = known_planted24, .n = 79, .digest = {0x904aa42f2f0f7da1, 0xc91aeddfcd564580, 0xc91aeddfcd564580}},
     {.what = "DiscreteGaussian of scale 3.67, double, planted digits", .plan = {.law = 4, .width = 16, .bulk = 1, .constant_work = 3, .scale = {0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0xaaaaaaaaaaaaaaaa, 0x3}, .search = {.thresholds = known_thresholds25, .guide = known_guide25, .steps = 1}}, .exponent = 2, .table = 0x74efd6bc37b4152f, .tier = 3, .bits = 64, .planted = known_planted25, .n = 33, .digest = {0x88774c835589bce, 0x88774c835589bce, 0x88774c835589bce}},

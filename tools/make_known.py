@@ -4,9 +4,10 @@
 
 The self-test's reference gives the answers; a built dpfast has the plans. Digits are planted where
 a tier's margin and its error nearly meet: cells beside which a rounding error more would change
-whether the tier decides. Code without fma, with it, and for AVX-512, whose logarithms are made by cells, rounds
-otherwise, so each of these has cells and a digest of its own: this needs a machine that runs all three. If dpf_plan has lost a field, build once with a
-known.h of `static const dpf_known known[1] = {{0}};`. It takes some minutes.
+whether the tier decides. Code without fma, with it, and for AVX-512, whose logarithms are made by
+cells, rounds otherwise, so each of these has cells and a digest of its own: this needs a machine
+that runs all three. If dpf_plan has lost a field, build once with a known.h of
+`static const dpf_known known[1] = {{0}};`. It takes some minutes.
 """
 
 import itertools
@@ -404,7 +405,9 @@ SWEEPS: Sequence[tuple[Any, int, int, int, int]] = (
 TAILS = Fraction(1, 50), Fraction(1), Fraction(5)  # sizes of the noise, in scales: boundaries near them are planted
 FAR = Fraction(24)  # where U has 34 leading zeros, with which a cell of integers grows
 OFFSETS = 0.0, 0.5, -0.375
-FEW = 12  # cells where a margin nearly meets its error, of each kind of build
+# Cells where a margin nearly meets its error, of each arithmetic. Most of fma's are AVX-512's, too,
+# and with more of its own the C library would be larger than 900,000 bytes.
+FEW = {0: 16, 1: 16, 2: 6}
 MILLIONS = 4  # so many million draws are tried for these
 
 
@@ -514,15 +517,16 @@ def at_random(row: Row, seed: int) -> np.ndarray:
 
 def closest(row: Row) -> Iterator[Planted]:
     """Random draws that the least change of a margin makes decided, or undecided."""
-    for isa in KINDS_OF_BUILDS.values():
-        if by_tier(row, at_random(row, 0), isa)[1].sum() > (1 << 20) - FEW:
+    for kind, isa in KINDS_OF_BUILDS.items():
+        few = FEW[kind]
+        if by_tier(row, at_random(row, 0), isa)[1].sum() > (1 << 20) - few:
             continue  # too few are near
         moved = 2.0**-12
         kept = np.concatenate([moving(row, at_random(row, seed), isa, moved) for seed in range(MILLIONS)])
-        while len(kept) > FEW:
+        while len(kept) > few:
             nearest, moved = kept, moved / 2
             kept = moving(row, nearest, isa, moved)
-        for each in np.concatenate([kept, nearest])[:FEW].tolist():
+        for each in np.concatenate([kept, nearest])[:few].tolist():
             yield Planted(tuple(map(int, each[0])), each[1], bool(each[2]), bool(each[3]))
 
 
