@@ -18,6 +18,9 @@
 
 #ifndef __clang__
 #pragma GCC target("prefer-vector-width=512")
+#ifndef __OPTIMIZE__ /* where its intrinsics are macros, whose masks of all bits change their sign */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#endif
 #endif
 #define DPF_NEEDS(F)                                                                                                   \
     F(avx2)                                                                                                            \

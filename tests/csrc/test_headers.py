@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headers of csrc/ include what they use: each compiles alone, for the portable instruction set."""
+"""Headers of csrc/ include what they use: each compiles alone, for the portable instruction set.
+
+And each unit compiles without a warning where nothing is optimized, as for threads in .ci/run.
+"""
 
 from __future__ import annotations
 
@@ -61,3 +64,9 @@ def test_a_header_that_leans_on_others_is_found(
     assert said(leaning) == ""
     leaning.write_text(text.replace(f'#include "{left_out}"\n', ""))
     assert "error" in said(leaning)
+
+
+def test_units_compile_without_a_warning_unoptimized() -> None:
+    strict = "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Wshadow", "-Wno-psabi", "-Werror"
+    command = ["gcc", "-std=c11", "-O0", "-fsyntax-only", *strict, f"-I{CSRC}", *CSRC.glob("[a-z]*.c")]
+    assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
