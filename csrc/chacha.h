@@ -9,8 +9,9 @@ enum { lane_count = DPF_VECTOR / 4, in_flight = 2 * lane_count };
 typedef uint32_t vector __attribute__((vector_size(DPF_VECTOR)));
 
 __attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t *counter, uint64_t nonce,
-                                             uint32_t *restrict out) {
-    enum { L = lane_count };
+                                             dpf_ahead ahead, uint32_t *restrict out) {
+    enum { L = lane_count, SOME = fetched_by_cipher * in_flight / DPF_BATCH / 10 };
+    int fetched = 0;
     uint32_t state[16];
     dpf_initial(key, 0, nonce, state);
     for (int base = 0; base < DPF_BATCH; base += in_flight) {
@@ -31,7 +32,8 @@ __attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t 
         }
 #define DPF_BOTH(a, b, c, d)                                                                                           \
     (DPF_QUARTER(DPF_VECTOR_ROTATE, x[0], a, b, c, d), DPF_QUARTER(DPF_VECTOR_ROTATE, x[1], a, b, c, d))
-        for (int round = 0; round < 10; round++) {
+        for (int round = 0; round < 10; round++, fetched += SOME) {
+            fetch(ahead, fetched, fetched + SOME);
             DPF_BOTH(0, 4, 8, 12);
             DPF_BOTH(1, 5, 9, 13);
             DPF_BOTH(2, 6, 10, 14);

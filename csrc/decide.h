@@ -160,7 +160,14 @@ typedef struct {
     double less[DPF_WORDS / 2];   /* pairs alone, which share their weights, too */
     int32_t cells[DPF_WORDS];     /* integers, once they are rounded */
     uint64_t word[DPF_WORDS / 2]; /* where words have 64 bits */
+    dpf_ahead ahead;              /* what the law fetches meanwhile */
 } dpf_short;
+
+/* Fetch one of so many pieces of a law's share. */
+__attribute__((noinline)) static void fetch_piece(const dpf_short *s, int piece, int of) {
+    fetch(s->ahead, fetched_by_cipher + fetched_by_law * piece / of,
+          fetched_by_cipher + fetched_by_law * (piece + 1) / of);
+}
 
 /* For n words, of which U has the last `digits` bits: the middles of U's cells. */
 DPF_INLINE void short_middles(const uint32_t *restrict words, int n, int digits, double *restrict x) {

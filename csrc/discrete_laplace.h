@@ -31,7 +31,9 @@ DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double x, do
 static void discrete_laplace_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
     const double t = plan->t, offset = plan->logarithm.offset;
     short_middles(words, DPF_WORDS, 31, s->weight);
+    fetch_piece(s, 0, 2);
     short_logs(DPF_WORDS, 31, s->weight, s->noise);
+    fetch_piece(s, 1, 2);
     for (int i = 0; i < DPF_WORDS; i++)
         s->noise[i] = turned32(fused(t, s->noise[i], offset), widened(words[i]));
 }
@@ -177,6 +179,7 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
             const uint32_t words[DPF_WORDS] = {(uint32_t)first};
             dpf_short s;
             int sure;
+            s.ahead = dpf_at_hand(words);
             discrete_laplace_short(plan, words, &s);
             const double k = nearest32(plan, s.noise[0], 0.0, s.weight[0], &sure);
             low = sure ? (int64_t)k : 0;

@@ -119,14 +119,25 @@ typedef struct {
                  uint8_t *decided);
 } dpf_code;
 
+/* What is read next, in DPF_PARTS parts of so many bytes each. */
+enum { DPF_PARTS = 64 };
+typedef struct {
+    uintptr_t at, part;
+} dpf_ahead;
+
+/* Nothing is: what lies at hand is fetched, and the cipher need not ask. */
+DPF_INLINE dpf_ahead dpf_at_hand(const void *place) {
+    return (dpf_ahead){(uintptr_t)place, 0};
+}
+
 /* What one instruction set offers; isa_<name>.c makes it. */
 typedef struct {
     const char *name;
     int arithmetic;    /* 1: one instruction multiplies and adds; 2: and logarithms are made by cells */
     int (*runs)(void); /* on this machine */
     int (*counts_zeros)(uint64_t one);
-    void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
-    void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
+    void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, dpf_ahead ahead, uint32_t *out);
+    void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, dpf_ahead ahead, uint32_t *words);
     void (*store)(void *to, const void *from, int64_t n, int non_temporal); /* n 8-byte words */
     const dpf_code *const *laws;                                            /* at their numbers */
     void (*bounded_counts)(const dpf_choice *, const uint64_t *rows, int64_t n, int64_t most, int64_t cap,

@@ -35,16 +35,6 @@ DPF_INLINE int sum_reals(const dpf_law *law, const dpf_release *given, int kind,
     return !large;
 }
 
-/* Fetch a quarter of the next batch's values. Asked for all of them at once, a processor would do
- * little else until they come. They come to the second cache: on their way to the first they would
- * hold the few buffers that stores past the caches need. Addresses only: some may lie outside. */
-DPF_INLINE void fetch(const dpf_job *job, int part) {
-    const int bytes = dpf_size(job->how->kind) * (8 * DPF_WORDS / job->how->plan->width);
-    const uintptr_t from = (uintptr_t)job->in + job->next + (uintptr_t)(part * bytes);
-    for (int ahead = 0; ahead < bytes; ahead += 64)
-        __builtin_prefetch((const void *)(from + (uintptr_t)ahead), 0, 2);
-}
-
 /* The sums of a whole batch by 32-bit words, and which draws are undecided. Return the bytes of a
  * sum; 0: there are none. */
 DPF_INLINE int sum_at_once(const dpf_law *law, const dpf_job *job, const uint32_t *words, const void *in, dpf_short *s,
@@ -55,14 +45,12 @@ DPF_INLINE int sum_at_once(const dpf_law *law, const dpf_job *job, const uint32_
     int is_sum = 1;
     if (!law->real) {
         short_cells(law, how->plan, words, s);
-        fetch(job, 2);
         for (int i = 0; i < DPF_WORDS; i++)
             undecided[i] = s->cells[i] == DPF_UNDECIDED_CELL;
         sum_cells(how, s->cells, in, batch->sums);
         return dpf_size(how->kind);
     }
     law->by_short(how->plan, words, s);
-    fetch(job, 2);
     is_sum = is_single && bounded ? sum_reals(law, how, DPF_FLOAT32, 1, in, s, batch->sums)
              : is_single          ? sum_reals(law, how, DPF_FLOAT32, 0, in, s, batch->sums)
              : bounded            ? sum_reals(law, how, DPF_FLOAT64, 1, in, s, batch->sums)
@@ -93,13 +81,12 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job) {
         const uint64_t first = b * (uint64_t)per_batch;
         const int64_t at = (int64_t)(first - job->start); /* may be negative: start lies within */
         const int from = at < 0 ? (int)-at : 0, end = at + per_batch > job->n ? (int)(job->n - at) : per_batch;
-        /* Fetch the next batch meanwhile, and the line of results that it shares with this one,
-         * where a miss would hold up all stores. */
-        job->next = (uintptr_t)size * (uintptr_t)(at + per_batch);
-        __builtin_prefetch((const void *)((uintptr_t)job->out + job->next), 1, 3);
-        fetch(job, 0);
-        batch_words(how->key, noise_nonce(0, 0), b, words);
-        fetch(job, 1);
+        /* The next batch is fetched meanwhile; its first line of results, which it shares with this
+         * one, at once: a miss there would hold up all stores. */
+        const uintptr_t next = (uintptr_t)size * (uintptr_t)(at + per_batch);
+        __builtin_prefetch((const void *)((uintptr_t)job->out + next), 1, 3);
+        shorts.ahead = (dpf_ahead){(uintptr_t)job->in + next, (uintptr_t)(size * per_batch / DPF_PARTS)};
+        batch_words(how->key, noise_nonce(0, 0), b, shorts.ahead, words);
         int bytes = 0; /* each sum has so many, once there are sums */
         if (at_once && end - from == per_batch)
             bytes = sum_at_once(law, job, words, in_at(job, at), &shorts, &batch, undecided);
@@ -108,15 +95,13 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job) {
             if (job->refused)
                 break;
             level0_of(law, plan, words, batch.offset, &shorts, cells, undecided);
-            fetch(job, 2);
             sum_up(how, in_at(job, at + from), from, end, cells, NULL, law->real, &batch);
             bytes = sizeof *batch.sums;
         }
-        fetch(job, 3);
         const int accept_first = (int)(first % DPF_MOST);
         if (law->judge) {
             if (first / DPF_MOST != accept_batch) {
-                batch_words(how->key, accept_nonce(0, 0), accept_batch = first / DPF_MOST, accept);
+                batch_words(how->key, accept_nonce(0, 0), accept_batch = first / DPF_MOST, dpf_at_hand(accept), accept);
                 accepted = accepts_all(accept, plan->normal.accept_below);
             }
             for (int i = 0; i < per_batch && !accepted; i++)
@@ -161,7 +146,7 @@ static void words_until(const uint8_t *key, uint64_t nonce, int width, uint64_t 
                         uint32_t *words) {
     uint64_t counter[DPF_LANES], nonces[DPF_LANES];
     if (until - batch * (uint64_t)(32 * DPF_WORDS / width) > (uint64_t)(16 * DPF_WORDS / width)) {
-        batch_words(key, nonce, batch, words);
+        batch_words(key, nonce, batch, dpf_at_hand(words), words);
         return;
     }
     for (int b = 0; b < DPF_LANES; b++)

@@ -36,6 +36,7 @@ static void gaussian_short(const dpf_plan *plan, const uint32_t *restrict words,
         double *restrict const weight = s->weight + pairs, *restrict const less = s->less + pairs;
         short_middles(radius, 64, 32, weight);
         short_logs(64, 32, weight, less);
+        fetch_piece(s, pairs / 64, DPF_WORDS / 128);
         for (int i = 0; i < 64; i++)
             less[i] = root * __builtin_sqrt(less[i]);
         for (int i = 0; i < 64; i++)

@@ -16,7 +16,9 @@ DPF_INLINE double laplace_by_double(const dpf_plan *plan, double x, double e, ui
 static void laplace_short(const dpf_plan *plan, const uint32_t *restrict words, dpf_short *restrict s) {
     const double t = plan->t;
     short_middles(words, DPF_WORDS, 31, s->weight);
+    fetch_piece(s, 0, 2);
     short_logs(DPF_WORDS, 31, s->weight, s->noise);
+    fetch_piece(s, 1, 2);
     for (int i = 0; i < DPF_WORDS; i++)
         s->noise[i] = turned32(t * s->noise[i], widened(words[i]));
 }
@@ -182,6 +184,7 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
             const uint32_t words[DPF_WORDS] = {(uint32_t)(first | negative << 31)};
             const double x = as_double(first) + 0.5;
             dpf_short s;
+            s.ahead = dpf_at_hand(words);
             laplace_short(plan, words, &s);
             const double k = bits == 31 ? nearest32(plan, d.offset + s.noise[0], 0.0, s.weight[0], &sure)
                                         : laplace_by_double(plan, x, long_log(x, bits), negative, d.offset, &sure);

@@ -74,6 +74,18 @@ static int counts_zeros(uint64_t one) {
     return 1;
 }
 
+/* Fetch the parts from .. end - 1 of what is read next: a few now and then, for a processor that is
+ * asked for many at once does little else until they come. They come to the second cache: on their
+ * way to the first they would hold the few buffers that stores past the caches need, and for the
+ * same reason none is fetched beside such stores. Addresses only: some may lie outside. */
+DPF_INLINE void fetch(dpf_ahead ahead, int from, int end) {
+    for (int i = from; i < end; i++)
+        __builtin_prefetch((const void *)(ahead.at + (uintptr_t)i * ahead.part), 0, 2);
+}
+
+/* While words are made so many are fetched, and the rest while a law makes noise of them. */
+enum { fetched_by_cipher = 40, fetched_by_law = DPF_PARTS - fetched_by_cipher };
+
 /* Copy n 8-byte words. non_temporal: past the caches if the machine can, for a place not read next;
  * then dpf_fence comes before another thread, or a plain store, touches that place. */
 static void store(void *to, const void *from, int64_t n, int non_temporal) {

@@ -45,7 +45,6 @@ typedef struct {
     char *out;
     uint64_t start;
     int64_t n;
-    uintptr_t next; /* where the next batch of a bulk call lies, in bytes */
     int refused;    /* a value is not finite */
     int open;       /* all digits leave a draw undecided */
     int16_t *noise; /* NULL, or: draws go there, and are summed later (table.h) */
@@ -277,7 +276,9 @@ __attribute__((noinline)) static void refine(dpf_job *job) {
 DPF_INLINE void short_cells(const dpf_law *law, const dpf_plan *plan, const uint32_t *words, dpf_short *restrict s) {
     const dpf_plan p = *plan;
     if (law->by_floats && p.bulk == DPF_FLOAT) {
+        fetch_piece(s, 0, 2);
         law->by_floats(plan, words, s->cells);
+        fetch_piece(s, 1, 2);
         return;
     }
     law->by_short(plan, words, s);
@@ -297,7 +298,9 @@ DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32
         }
     } else if (p.width == 64) {
         expand(words, 64, s->word);
+        fetch_piece(s, 0, 2);
         law->level0(plan, s->word, offset, cells);
+        fetch_piece(s, 1, 2);
     } else if (law->real) {
         law->by_short(plan, words, s);
         DPF_EACH_SHORT(law, &p, s, offset[i], cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB);
@@ -333,6 +336,7 @@ __attribute__((noinline)) static void planted_level0(const dpf_law *law, const d
             offset[at + 64 * p->sine] = p->offset;
         }
         pack(word, width, words);
+        s.ahead = dpf_at_hand(words);
         level0_of(law, plan, words, offset, &s, cells, undecided);
         for (int i = 0; i < some; i++) {
             const int at = (law->box_muller ? i / 64 * 128 + i % 64 : i) + 64 * planted[base + i].sine;

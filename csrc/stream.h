@@ -4,11 +4,11 @@
 #include "chacha.h"
 
 /* The words of a batch at one level. */
-static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words) {
+static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, dpf_ahead ahead, uint32_t *words) {
     uint64_t counter[DPF_BATCH];
     for (int b = 0; b < DPF_BATCH; b++)
         counter[b] = batch * DPF_BATCH + (uint64_t)b;
-    blocks(key, counter, nonce, words);
+    blocks(key, counter, nonce, ahead, words);
 }
 
 /* Words cut to digits, draw after draw, of DPF_STEP draws: slot s of lane l is draw 16 s + l of its
@@ -46,7 +46,7 @@ static void scattered(const uint8_t *key, uint64_t nonce, const uint64_t *draw, 
     uint32_t words[DPF_WORDS];
     for (int b = 0; b < DPF_BATCH; b++)
         counter[b] = draw[b] / 128 * DPF_LANES + draw[b] % DPF_LANES;
-    blocks(key, counter, nonce, words);
+    blocks(key, counter, nonce, dpf_at_hand(words), words);
     for (int b = 0; b < DPF_BATCH; b++) {
         const uint32_t *low =
             words + b / DPF_LANES * (16 * DPF_LANES) + b % DPF_LANES + draw[b] % 128 / DPF_LANES * 2 * DPF_LANES;

@@ -23,7 +23,8 @@ static int registers(void (*before)(void), void (*parent)(void), void (*child)(v
 #undef pthread_atfork
 
 /* One instruction set, made of the cipher's definition. */
-static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words) {
+static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, dpf_ahead ahead, uint32_t *words) {
+    (void)ahead;
     for (uint64_t b = 0; b < DPF_BATCH; b++)
         dpf_block(key, batch * DPF_BATCH + b, nonce, (uint8_t *)(words + 16 * b));
 }
