@@ -8,23 +8,26 @@
 
 #include <Python.h>
 
-/* What is asked of an array: its bytes one after the other, aligned. 0: it is not so. */
+/* What is asked of an array: its elements one after the other, by rows or by columns, aligned. 0:
+ * it is not so. */
 static int dpf_bytes(PyObject *array, int flags, size_t size, Py_buffer *found) {
-    if (PyObject_GetBuffer(array, found, PyBUF_ND | flags) != 0) {
+    if (PyObject_GetBuffer(array, found, PyBUF_STRIDES | flags) != 0) {
         PyErr_Clear();
         return 0;
     }
-    if ((uintptr_t)found->buf % size == 0)
+    if ((uintptr_t)found->buf % size == 0 && PyBuffer_IsContiguous(found, 'A'))
         return 1;
     PyBuffer_Release(found);
     return 0;
 }
 
-/* Whether results for x may lie in y: of the same shape, in the same place or apart. */
+/* Whether results for x may lie in y: of the same shape and order, in the same place or apart. */
 static int dpf_fit(const Py_buffer *x, const Py_buffer *y) {
     const uintptr_t a = (uintptr_t)x->buf, b = (uintptr_t)y->buf, n = (uintptr_t)x->len;
-    const int same = x->ndim == y->ndim && (x->ndim == 0 || /* which has no shape */
-                                            memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) == 0);
+    const size_t bytes = (size_t)x->ndim * sizeof *x->shape;
+    const int same =
+        x->ndim == y->ndim && (bytes == 0 || /* which has no shape */
+                               (memcmp(x->shape, y->shape, bytes) == 0 && memcmp(x->strides, y->strides, bytes) == 0));
     return same && (a == b || a + n <= b || b + n <= a);
 }
 

@@ -194,6 +194,21 @@ def test_few_turned_values_get_the_exact_tiers_draws_at_their_places(
         assert len(np.unique(found - right)) > 3
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("order_out", ["C", "F", None])
+def test_values_by_columns_go_to_c_as_those_by_rows_do(
+    order: str, order_out: str | None, calls: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are, where results lie in the same order; else each result still meets its value."""
+    only_exact, apart = blind(monkeypatch, COUNTS[0]), int(60 * COUNTS[0].stddev) + 1
+    values = np.array(np.arange(40).reshape(5, 8) * 2 * apart, np.int64, order=order)
+    out = None if order_out is None else np.zeros((5, 8), np.int64, order=order_out)
+    found = only_exact.release(values, out=out)
+    assert calls[0] == (order_out in (order, None))
+    assert found.flags[f"{order_out or order}_CONTIGUOUS"]
+    assert np.abs(found - values).max() < apart
+
+
 def test_values_that_are_not_finite_are_refused_and_stay() -> None:
     for mech in REALS:
         for odd in (np.nan, np.inf, -np.inf):
