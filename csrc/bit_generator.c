@@ -29,7 +29,7 @@ static void dpf_refill(dpf_bits *bits) {
         abort();
     }
     memcpy(key, bits->words, sizeof key);
-    dpf_isa_of(bits->isa)->batch_words(key, dpf_nonce(DPF_PURPOSE_BYTES, 0, 0), 0, dpf_at_hand(bits->words),
+    dpf_isa_of(bits->isa)->batch_words(key, dpf_nonce(DPF_PURPOSE_BYTES, 0, 0), 0, DPF_AT_HAND(bits->words),
                                        (uint32_t *)bits->words);
     dpf_scrub_cipher();
     dpf_wipe(key, sizeof key);

@@ -11,6 +11,7 @@ typedef uint32_t vector __attribute__((vector_size(DPF_VECTOR)));
 __attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t *counter, uint64_t nonce,
                                              dpf_ahead ahead, uint32_t *restrict out) {
     enum { L = lane_count, SOME = fetched_by_cipher * in_flight / DPF_BATCH / 10 };
+    _Static_assert(SOME * 10 * (DPF_BATCH / in_flight) == fetched_by_cipher, "of which none may be lost");
     int fetched = 0;
     uint32_t state[16];
     dpf_initial(key, 0, nonce, state);

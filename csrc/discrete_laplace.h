@@ -179,7 +179,7 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
             const uint32_t words[DPF_WORDS] = {(uint32_t)first};
             dpf_short s;
             int sure;
-            s.ahead = dpf_at_hand(words);
+            s.ahead = DPF_AT_HAND(words);
             discrete_laplace_short(plan, words, &s);
             const double k = nearest32(plan, s.noise[0], 0.0, s.weight[0], &sure);
             low = sure ? (int64_t)k : 0;

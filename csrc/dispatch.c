@@ -122,7 +122,7 @@ void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, cons
 }
 
 void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
-    dpf_isa_of(isa)->blocks(key, counter, nonce, dpf_at_hand(out), out);
+    dpf_isa_of(isa)->blocks(key, counter, nonce, DPF_AT_HAND(out), out);
     dpf_scrub_cipher();
 }
 
@@ -131,7 +131,7 @@ void dpf_key_stream(int isa, const uint8_t *key, uint64_t batch, int64_t n, uint
     const int64_t whole = DPF_WORDS * sizeof(uint32_t);
     uint32_t words[DPF_WORDS];
     for (; n > 0; batch++, out += whole, n -= whole) {
-        dpf_isa_of(isa)->batch_words(key, nonce, batch, dpf_at_hand(words), words);
+        dpf_isa_of(isa)->batch_words(key, nonce, batch, DPF_AT_HAND(words), words);
         if (n >= whole)
             dpf_isa_of(isa)->store(out, words, whole / 8, non_temporal);
         else

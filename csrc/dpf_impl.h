@@ -126,9 +126,7 @@ typedef struct {
 } dpf_ahead;
 
 /* Nothing is: what lies at hand is fetched, and the cipher need not ask. */
-DPF_INLINE dpf_ahead dpf_at_hand(const void *place) {
-    return (dpf_ahead){(uintptr_t)place, 0};
-}
+#define DPF_AT_HAND(place) ((dpf_ahead){(uintptr_t)(place), 0})
 
 /* What one instruction set offers; isa_<name>.c makes it. */
 typedef struct {

@@ -101,7 +101,7 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job) {
         const int accept_first = (int)(first % DPF_MOST);
         if (law->judge) {
             if (first / DPF_MOST != accept_batch) {
-                batch_words(how->key, accept_nonce(0, 0), accept_batch = first / DPF_MOST, dpf_at_hand(accept), accept);
+                batch_words(how->key, accept_nonce(0, 0), accept_batch = first / DPF_MOST, DPF_AT_HAND(accept), accept);
                 accepted = accepts_all(accept, plan->normal.accept_below);
             }
             for (int i = 0; i < per_batch && !accepted; i++)
@@ -146,7 +146,7 @@ static void words_until(const uint8_t *key, uint64_t nonce, int width, uint64_t 
                         uint32_t *words) {
     uint64_t counter[DPF_LANES], nonces[DPF_LANES];
     if (until - batch * (uint64_t)(32 * DPF_WORDS / width) > (uint64_t)(16 * DPF_WORDS / width)) {
-        batch_words(key, nonce, batch, dpf_at_hand(words), words);
+        batch_words(key, nonce, batch, DPF_AT_HAND(words), words);
         return;
     }
     for (int b = 0; b < DPF_LANES; b++)

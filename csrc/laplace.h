@@ -184,7 +184,7 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
             const uint32_t words[DPF_WORDS] = {(uint32_t)(first | negative << 31)};
             const double x = as_double(first) + 0.5;
             dpf_short s;
-            s.ahead = dpf_at_hand(words);
+            s.ahead = DPF_AT_HAND(words);
             laplace_short(plan, words, &s);
             const double k = bits == 31 ? nearest32(plan, d.offset + s.noise[0], 0.0, s.weight[0], &sure)
                                         : laplace_by_double(plan, x, long_log(x, bits), negative, d.offset, &sure);

@@ -296,6 +296,8 @@ DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32
             const int16_t cell = p.table[word_at(words, 16, i)];
             cells[i] = cell == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : cell;
         }
+        fetch_piece(s, 0, 1); /* a part may be two lines here: from 16 bits come most values */
+        fetch((dpf_ahead){s->ahead.at + 64, s->ahead.part}, 0, DPF_PARTS);
     } else if (p.width == 64) {
         expand(words, 64, s->word);
         fetch_piece(s, 0, 2);
@@ -336,7 +338,7 @@ __attribute__((noinline)) static void planted_level0(const dpf_law *law, const d
             offset[at + 64 * p->sine] = p->offset;
         }
         pack(word, width, words);
-        s.ahead = dpf_at_hand(words);
+        s.ahead = DPF_AT_HAND(words);
         level0_of(law, plan, words, offset, &s, cells, undecided);
         for (int i = 0; i < some; i++) {
             const int at = (law->box_muller ? i / 64 * 128 + i % 64 : i) + 64 * planted[base + i].sine;

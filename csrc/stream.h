@@ -46,7 +46,7 @@ static void scattered(const uint8_t *key, uint64_t nonce, const uint64_t *draw, 
     uint32_t words[DPF_WORDS];
     for (int b = 0; b < DPF_BATCH; b++)
         counter[b] = draw[b] / 128 * DPF_LANES + draw[b] % DPF_LANES;
-    blocks(key, counter, nonce, dpf_at_hand(words), words);
+    blocks(key, counter, nonce, DPF_AT_HAND(words), words);
     for (int b = 0; b < DPF_BATCH; b++) {
         const uint32_t *low =
             words + b / DPF_LANES * (16 * DPF_LANES) + b % DPF_LANES + draw[b] % 128 / DPF_LANES * 2 * DPF_LANES;

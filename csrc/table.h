@@ -151,7 +151,7 @@ static void first_words(const dpf_release *how, uint64_t group, uint32_t *words)
     uint32_t both[DPF_WORDS];
     for (int b = 0; b < DPF_BATCH; b++)
         counter[b] = group * DPF_LANES + (uint64_t)b;
-    blocks(how->key, counter, dpf_nonce(DPF_PURPOSE_NOISE, 0, 0), dpf_at_hand(both), both);
+    blocks(how->key, counter, dpf_nonce(DPF_PURPOSE_NOISE, 0, 0), DPF_AT_HAND(both), both);
     memcpy(words, both, group_words * sizeof *words);
     dpf_wipe(both, sizeof both);
 }

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Headers of csrc/ include what they use: each compiles alone, for the portable instruction set.
 
-And each unit compiles without a warning where nothing is optimized, as for threads in .ci/run.
+And the unit that has most of them compiles without a warning where nothing is optimized, as for
+threads in .ci/run: there intrinsics are macros, and helpers are calls.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sysconfig
@@ -66,7 +68,7 @@ def test_a_header_that_leans_on_others_is_found(
     assert "error" in said(leaning)
 
 
-def test_units_compile_without_a_warning_unoptimized() -> None:
+def test_a_unit_compiles_without_a_warning_unoptimized() -> None:
     strict = "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Wshadow", "-Wno-psabi", "-Werror"
-    command = ["gcc", "-std=c11", "-O0", "-fsyntax-only", *strict, f"-I{CSRC}", *CSRC.glob("[a-z]*.c")]
+    command = ["gcc", "-std=c11", "-O0", "-S", "-o", os.devnull, *strict, f"-I{CSRC}", CSRC / "isa_avx512.c"]
     assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
