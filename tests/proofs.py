@@ -147,11 +147,31 @@ void set_mode(int rounding, int flush) {
 #error no rounding mode
 #endif
 }
+
+#if defined(__x86_64__)
+enum { OURS = 0x1f80, RAISED = 0x3f };
+static unsigned long now(void) { return __builtin_ia32_stmxcsr(); }
+static void set(unsigned long mode) { __builtin_ia32_ldmxcsr((unsigned)mode); }
+#else
+enum { OURS = 0, RAISED = 0 };
+static unsigned long now(void) { unsigned long mode; __asm__ volatile("mrs %0, fpcr" : "=r"(mode)); return mode; }
+static void set(unsigned long mode) { __asm__ volatile("msr fpcr, %0" ::"r"(mode)); }
+#endif
+
+int is_put_aside(unsigned long differs, unsigned long (*enter)(void), void (*leave)(unsigned long)) {
+    const unsigned long host = (OURS ^ differs) | RAISED;
+    set(host);
+    const unsigned long before = enter(), inside = now();
+    leave(before);
+    const unsigned long after = now();
+    set(OURS);
+    return (inside & ~(unsigned long)RAISED) == OURS && after == host;
+}
 """
 
 
 def set_mode_in(folder: Path) -> ctypes.CDLL:
-    """A library with set_mode(rounding, flush), which no C library has whole."""
+    """A library with set_mode(rounding, flush), which no C library has whole; and is_put_aside."""
     compiler, source = tool("cc"), folder / "mode.c"
     source.write_text(SET_MODE)
     status, output = said(compiler, "-O1", "-shared", "-fPIC", "-o", source.with_suffix(".so"), source)

@@ -33,6 +33,11 @@ from dpfast.privacy import exact, guarantee
 from dpfast.privacy.inputs import Inputs
 
 
+def place_of(name: str) -> int:
+    """Where a function of C lies."""
+    return int(_native.ffi.cast("uintptr_t", _native.ffi.addressof(_native.lib, name)))
+
+
 def must_hide(mechanism: Any, change: Any) -> None:
     """Raises: ParameterError (a mechanism that is not made for counts which change so)."""
     mechanism._refuse_less(change)
