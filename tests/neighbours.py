@@ -69,17 +69,17 @@ def list_of(rows: pa.Table) -> list[pa.Table]:
     return [rows]
 
 
-def leaks(kind: str, rows: pa.Table, home: Path, engine: Any, given: Callable[[pa.Table], Any] = list_of) -> list[str]:
-    """The neighbours whose output has another order or layout, and what differs.
+def leaks(
+    kind: str, rows: pa.Table, home: Path, engine: Any, given: Callable[[pa.Table], Any] = list_of
+) -> Iterator[str]:
+    """The neighbours whose output has another order or layout, one by one, and what differs.
 
     given: the form in which the engine takes rows.
     """
     before = released(kind, given(rows), home, "before", engine)
-    found = []
     for i, (name, other) in enumerate(neighbours(rows)):
         if what := tells(before, released(kind, given(other), home, f"{i}", engine)):
-            found.append(f"{name}: {what}")
-    return found
+            yield f"{name}: {what}"
 
 
 # ------------------------------------------------------------------ planted leaks

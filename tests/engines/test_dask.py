@@ -304,7 +304,7 @@ def stop() -> None:
 @pytest.mark.parametrize("kind", ["known", "unknown"])
 def test_neighbours_give_the_same_order_and_layout(tmp_path, client, kind) -> None:
     """A planted leak is found: tests/engines/test_jobs.py."""
-    assert neighbours.leaks(kind, ROWS, at_home(tmp_path), dask.Cluster(client, 4)) == []
+    assert list(neighbours.leaks(kind, ROWS, at_home(tmp_path), dask.Cluster(client, 4))) == []
 
 
 def told(client: Any) -> bytes:

@@ -366,7 +366,7 @@ def test_a_stage_that_is_written_after_it_was_frozen_or_sealed_is_refused(tmp_pa
 
 @pytest.mark.parametrize("kind", ["known", "unknown"])
 def test_neighbours_give_the_same_order_and_layout(tmp_path, kind) -> None:
-    assert neighbours.leaks(kind, ROWS, at_home(tmp_path), jobs.OneProcess(2)) == []
+    assert list(neighbours.leaks(kind, ROWS, at_home(tmp_path), jobs.OneProcess(2))) == []
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_neighbours_give_the_same_order_and_layout(tmp_path, kind) -> None:
 )
 def test_an_order_or_layout_that_tells_is_found(tmp_path, monkeypatch, kind, owner, name, planted, what) -> None:
     monkeypatch.setattr(owner, name, planted)
-    found = neighbours.leaks(kind, ROWS, at_home(tmp_path), jobs.OneProcess())
+    found = list(neighbours.leaks(kind, ROWS, at_home(tmp_path), jobs.OneProcess()))
     assert len(found) == 4
     assert all(each.endswith(what) for each in found)
 
