@@ -8,7 +8,6 @@ asked for once in 2^60 draws, and level 3 hardly ever leaves one open.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -37,6 +36,7 @@ SPOILT = {
 """,
     ),
     "discrete_gaussian.h": ("*decided = plan", "*decided = plan->margin >= 0.0 && plan"),
+    "build_ffi.py": ('"-O3"', '"-O1"'),  # a third of the time
 }
 N = 120
 DRAWS = """
@@ -96,7 +96,7 @@ def test_each_level_decides_and_the_last_may_fail(tmp_path: Path) -> None:
         assert text.count(old) == 1
         (tmp_path / "csrc" / name).write_text("#include <stdio.h>\n#include <stdlib.h>\n" * (name == "exact.c") + text.replace(old, new))  # fmt: skip
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=os.environ | {"CFLAGS": "-O1"})
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     for name, (right, exact, *few) in json.loads(python(DRAWS, N, home=tmp_path)).items():
         assert exact == right, name
         for draws in few:
