@@ -244,8 +244,8 @@ enum { DPF_STACK = 208 << 10, DPF_NEAR = 16 << 10 };
 void dpf_reach(void);
 
 /* The double tier is right in any rounding mode and with subnormals flushed, but a directed mode
- * halves how often it decides. So a fill sets its own mode, and restores the host's. If the host
- * has this mode, it is not set again, which takes a fifth of a call of one count. */
+ * halves how often it decides. So a fill sets its own mode, unless the host has it already, and
+ * restores the host's with what was raised before. */
 #ifdef __x86_64__
 typedef unsigned dpf_fpmode;
 #define DPF_HOSTILE_MODE 0xdfc0 /* upwards, and flush subnormals */

@@ -3,7 +3,7 @@
 # it can: every row of tests/vectors by each instruction set (tests/c/golden.c), what sanitize.c
 # there compares, and forks (forked.c). A target whose tools are missing is named and left out.
 # ZIG="python -m ziglang" if zig is not on PATH.
-# What it looks for is planted, too, and must be found. It takes 150 seconds of a processor.
+# What it looks for is planted, too, and must be found. It takes 110 seconds of a processor.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:?say where builds go: tests/elsewhere.sh OUT}")

@@ -158,10 +158,12 @@ static unsigned long now(void) { unsigned long mode; __asm__ volatile("mrs %0, f
 static void set(unsigned long mode) { __asm__ volatile("msr fpcr, %0" ::"r"(mode)); }
 #endif
 
-int is_put_aside(unsigned long differs, unsigned long (*enter)(void), void (*leave)(unsigned long)) {
-    const unsigned long host = (OURS ^ differs) | RAISED;
+int is_put_aside(unsigned long differs, int raised, unsigned long (*enter)(void), void (*leave)(unsigned long)) {
+    const unsigned long host = (OURS ^ differs) | (raised ? RAISED : 0);
     set(host);
     const unsigned long before = enter(), inside = now();
+    volatile double third = 1.0; /* it is rounded, which is raised */
+    third /= 3.0;
     leave(before);
     const unsigned long after = now();
     set(OURS);

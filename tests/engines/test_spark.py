@@ -54,7 +54,8 @@ def session(events) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         patched.setenv("PYSPARK_PYTHON", sys.executable)
-        patched.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # it lives for three minutes
+        java = os.environ.get("JAVA_TOOL_OPTIONS", "")  # it lives for three minutes
+        patched.setenv("JAVA_TOOL_OPTIONS", f"{java} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         config = {
             "spark.driver.memory": "1g",
             "spark.eventLog.dir": events.as_uri(),
@@ -62,8 +63,6 @@ def session(events) -> Iterator[SparkSession]:
             "spark.eventLog.enabled": "true",
             "spark.log.level": "OFF",
             "spark.python.daemon.module": "spark_daemon",
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.shuffle.partitions": "5",
             "spark.ui.enabled": "false",
         }

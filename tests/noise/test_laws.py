@@ -201,11 +201,15 @@ def test_a_hosts_mode_changes_no_draw(law: Law, scale: Fraction, host: ctypes.CD
                     assert filled(law, plan, key, 9, offsets, constant_work=constant_work, isa=isa) == expected
 
 
-@pytest.mark.parametrize("bit", range(6, 16) if platform.machine() == "x86_64" else range(22, 25))
-def test_each_part_of_a_hosts_mode_is_put_aside_and_comes_back(host: ctypes.CDLL, bit: int) -> None:
-    """Both flushes, the rounding mode, the mask of each exception; and what was raised before."""
+PARTS = range(6, 16) if platform.machine() in ("x86_64", "AMD64") else range(22, 25)
+
+
+@pytest.mark.parametrize("raised", [False, True])
+@pytest.mark.parametrize("differs", [0, *(1 << bit for bit in PARTS)])
+def test_each_part_of_a_hosts_mode_is_put_aside_and_comes_back(host: ctypes.CDLL, differs: int, raised: bool) -> None:
+    """Flushes, the rounding mode and, on x86, the mask of each exception and what was raised."""
     enter, leave = (ctypes.c_void_p(tiers.place_of(name)) for name in ("dpf_enter", "dpf_leave"))
-    assert host.is_put_aside(ctypes.c_ulong(1 << bit), enter, leave)
+    assert host.is_put_aside(ctypes.c_ulong(differs), raised, enter, leave)
 
 
 # ------------------------------------------------------------------ tables
