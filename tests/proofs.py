@@ -137,26 +137,23 @@ def between(text: str, begin: str, end: str) -> str:
 
 
 SET_MODE = r"""
-void set_mode(int rounding, int flush) {
 #if defined(__x86_64__)
-    __builtin_ia32_ldmxcsr(0x1f80u | (unsigned)rounding << 13 | (flush ? 0x8040u : 0));
+enum { OURS = 0x1f80, RAISED = 0x3f };
+static const unsigned long roundings[] = {0, 1 << 13, 2 << 13, 3 << 13}, flushes = 0x8040;
+static unsigned long now(void) { return __builtin_ia32_stmxcsr(); }
+static void set(unsigned long mode) { __builtin_ia32_ldmxcsr((unsigned)mode); }
 #elif defined(__aarch64__)
-    const unsigned long modes[] = {0, 2, 1, 3};
-    __asm__ volatile("msr fpcr, %0" ::"r"(modes[rounding] << 22 | (flush ? 1ul << 24 : 0)));
+enum { OURS = 0, RAISED = 0 };
+static const unsigned long roundings[] = {0, 2 << 22, 1 << 22, 3 << 22}, flushes = 1 << 24;
+static unsigned long now(void) { unsigned long mode; __asm__ volatile("mrs %0, fpcr" : "=r"(mode)); return mode; }
+static void set(unsigned long mode) { __asm__ volatile("msr fpcr, %0" ::"r"(mode)); }
 #else
 #error no rounding mode
 #endif
-}
 
-#if defined(__x86_64__)
-enum { OURS = 0x1f80, RAISED = 0x3f };
-static unsigned long now(void) { return __builtin_ia32_stmxcsr(); }
-static void set(unsigned long mode) { __builtin_ia32_ldmxcsr((unsigned)mode); }
-#else
-enum { OURS = 0, RAISED = 0 };
-static unsigned long now(void) { unsigned long mode; __asm__ volatile("mrs %0, fpcr" : "=r"(mode)); return mode; }
-static void set(unsigned long mode) { __asm__ volatile("msr fpcr, %0" ::"r"(mode)); }
-#endif
+void set_mode(int rounding, int flush) {
+    set(OURS | roundings[rounding] | (flush ? flushes : 0));
+}
 
 int is_put_aside(unsigned long differs, int raised, unsigned long (*enter)(void), void (*leave)(unsigned long)) {
     const unsigned long host = (OURS ^ differs) | (raised ? RAISED : 0);

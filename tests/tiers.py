@@ -33,7 +33,7 @@ from dpfast.privacy import exact, guarantee
 from dpfast.privacy.inputs import Inputs
 
 
-def place_of(name: str) -> int:
+def address_of(name: str) -> int:
     """Where a function of C lies."""
     return int(_native.ffi.cast("uintptr_t", _native.ffi.addressof(_native.lib, name)))
 

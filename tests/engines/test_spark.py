@@ -54,7 +54,7 @@ def session(events) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         patched.setenv("PYSPARK_PYTHON", sys.executable)
-        java = os.environ.get("JAVA_TOOL_OPTIONS", "")  # it lives for three minutes
+        java = os.environ.get("JAVA_TOOL_OPTIONS", "")  # in three minutes its second compiler gains nothing
         patched.setenv("JAVA_TOOL_OPTIONS", f"{java} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         config = {
             "spark.driver.memory": "1g",

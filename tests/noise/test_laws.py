@@ -208,7 +208,7 @@ PARTS = range(6, 16) if platform.machine() in ("x86_64", "AMD64") else range(22,
 @pytest.mark.parametrize("differs", [0, *(1 << bit for bit in PARTS)])
 def test_each_part_of_a_hosts_mode_is_put_aside_and_comes_back(host: ctypes.CDLL, differs: int, raised: bool) -> None:
     """Flushes, the rounding mode and, on x86, the mask of each exception and what was raised."""
-    enter, leave = (ctypes.c_void_p(tiers.place_of(name)) for name in ("dpf_enter", "dpf_leave"))
+    enter, leave = (ctypes.c_void_p(tiers.address_of(name)) for name in ("dpf_enter", "dpf_leave"))
     assert host.is_put_aside(ctypes.c_ulong(differs), raised, enter, leave)
 
 
