@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/assurance.md from docs/assurance/*.json: `python tests/assurance_page.py` writes it."""
+"""docs/assurance.md from docs/assurance/*.json: `.ci/deep NAME` writes both.
+
+`python tests/assurance_page.py` writes the page alone.
+"""
 
 from __future__ import annotations
 

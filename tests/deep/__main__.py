@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from assurance_page import PAGE, page
 
 from deep import opened
 from deep.record import (
@@ -52,7 +53,7 @@ def run(*checks: tuple[str, tuple[str, ...]]) -> bool:
 
 
 def _run(name: str, chosen: tuple[str, ...]) -> bool:
-    """Run a check in a process of its own, and write docs/assurance/NAME.json: figures and commit.
+    """Run a check in a process of its own; write its figures, the commit, and the page of all.
 
     chosen: of a check by cases, the only ones that are tried; the others keep what they came to.
     """
@@ -82,6 +83,7 @@ def _run(name: str, chosen: tuple[str, ...]) -> bool:
     kept = {"check": name, "commit": commit(), "date": date, "minutes": round(minutes, 1)}
     ASSURANCE.mkdir(exist_ok=True)
     (ASSURANCE / f"{name}.json").write_text(json.dumps(kept | covers | {"figures": found}, indent=2) + "\n")
+    PAGE.write_text(page(ASSURANCE))
     show(f"{name}: {json.dumps(found)}")
     return True
 

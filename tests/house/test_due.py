@@ -102,7 +102,7 @@ def test_what_changed_makes_due_what_depends_on_it(
 
 def test_all_that_is_due_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The figures of the first are no change that keeps the second from running; a change is."""
-    dirty = ""
+    dirty, page = "", tmp_path / "assurance.md"
 
     def said(*arguments: str) -> str:
         written = "\n".join(f"?? {path.name}" for path in tmp_path.iterdir())
@@ -116,13 +116,15 @@ def test_all_that_is_due_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     checks = "first", "second", "third"
     for name, stand_in in {
         "git": said, "commit": lambda: "0" * 40, "tree": lambda: {"read": "1"}, "record": lambda _: {},
-        "module": lambda _: SimpleNamespace(), "ASSURANCE": tmp_path,
+        "module": lambda _: SimpleNamespace(), "ASSURANCE": tmp_path, "PAGE": page,
+        "page": lambda folder: " ".join(sorted(path.stem for path in folder.glob("*.json"))),
     }.items():  # fmt: skip
         monkeypatch.setattr(main, name, stand_in)
     monkeypatch.setattr(opened, "watch", lambda _: None)
     monkeypatch.setattr(opened, "opened", ran_alone)
     assert not main.run(*((name, ()) for name in checks))
-    assert sorted(path.stem for path in tmp_path.iterdir()) == ["first", "third"]
+    assert sorted(path.stem for path in tmp_path.glob("*.json")) == ["first", "third"]
+    assert page.read_text() == "first third"
     dirty = " M dpfast/__init__.py"
     with pytest.raises(SystemExit, match="commit these first"):
         main.run(("first", ()))
@@ -143,6 +145,8 @@ def test_a_case_that_ran_alone_leaves_the_others_due(monkeypatch: pytest.MonkeyP
         kept.update(json.loads((tmp_path / "parts.json").read_text()))
         return tuple(case for one in record.due() for case in one.cases)
 
+    monkeypatch.setattr(main, "PAGE", tmp_path / "assurance.md")
+    monkeypatch.setattr(main, "page", lambda _: "")
     for place in (main, record):
         for name, stand_in in {
             "git": lambda *_: "", "commit": lambda: "0" * 40, "tree": lambda *_: files, "record": lambda *_: kept,
