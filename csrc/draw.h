@@ -335,7 +335,7 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
         wipe_words(batch.point, used);
     }
     wipe_words(batch.sums, used);
-    dpf_scrub_law();
+    dpf_scrub_levels();
 }
 
 /* Draw and add as dpf_add says. in_bulk: bulk of this law, in a frame of its own. */

@@ -14,11 +14,13 @@ static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, dpf_
 /* Words cut to digits, draw after draw, of DPF_STEP draws: slot s of lane l is draw 16 s + l of its
  * group. */
 static void expand(const uint32_t *restrict words, int width, uint64_t *restrict digits) {
+    typedef uint32_t __attribute__((may_alias)) half; /* two make a digit, and compilers find that shuffle */
     if (width == 64)
-        for (int s = 0; s < DPF_STEP / DPF_LANES; s++)
-            for (int l = 0; l < DPF_LANES; l++)
-                digits[s * DPF_LANES + l] = words[2 * s * DPF_LANES + l] | (uint64_t)words[(2 * s + 1) * DPF_LANES + l]
-                                                                               << 32;
+        for (int s = 0; s < DPF_STEP; s += DPF_LANES)
+            for (int l = 0; l < DPF_LANES; l++) {
+                half *const low = (half *)(digits + s + l);
+                low[0] = words[2 * s + l], low[1] = words[2 * s + DPF_LANES + l];
+            }
     else if (width == 32)
         for (int s = 0; s < DPF_STEP; s++)
             digits[s] = words[s];

@@ -41,7 +41,7 @@ SPOILT = [
     Spoilt("the end of a key stream is zeros", "dispatch.c", "            memcpy(out, words, (size_t)n);\n", "            memset(out, 0, (size_t)n);\n"),
     Spoilt("blocks of all batches are those of the first", "stream.h", "counter[b] = batch * DPF_BATCH + (uint64_t)b;", "counter[b] = batch / 4 * DPF_BATCH + (uint64_t)b;"),
     Spoilt("32-bit words are two places on", "stream.h", "digits[s] = words[s];", "digits[s] = words[s ^ 2];"),
-    Spoilt("64-bit words have their halves exchanged", "stream.h", "words[2 * s * DPF_LANES + l] | (uint64_t)words[(2 * s + 1) * DPF_LANES + l]", "words[(2 * s + 1) * DPF_LANES + l] | (uint64_t)words[2 * s * DPF_LANES + l]"),
+    Spoilt("64-bit words have their halves exchanged", "stream.h", "low[0] = words[2 * s + l], low[1] = words[2 * s + DPF_LANES + l]", "low[1] = words[2 * s + l], low[0] = words[2 * s + DPF_LANES + l]"),
     Spoilt("scattered draws read a neighbour's slot", "stream.h", "draw[b] % 128 / DPF_LANES * 2 * DPF_LANES", "(draw[b] % 128 / DPF_LANES ^ 1) * 2 * DPF_LANES"),
     Spoilt("scattered draws are of the group before", "stream.h", "draw[b] / 128 * DPF_LANES", "draw[b] / 256 * DPF_LANES"),
     Spoilt("acceptance reads the words of noise", "refine.h", "dpf_nonce(DPF_PURPOSE_ACCEPT, candidate, level)", "dpf_nonce(DPF_PURPOSE_NOISE, candidate, level)"),
