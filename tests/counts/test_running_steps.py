@@ -738,6 +738,9 @@ def test_each_state_has_one_running_totals(place) -> None:
         (place.state, FileError, "is there"),
         (place.folder / "state.ahead", ParameterError, "state must end otherwise than in .ahead"),
         (place.folder / "none" / "state", FileError, "state must lie in a folder that is there"),
+        (place.folder / ("x" * 300) / "state", FileError, "state must lie in a folder that is there"),
+        (place.folder / ("x" * 300), FileError, "state must be a path that files may have"),
+        (place.folder / ("x" * 246), FileError, "state must be a path that files may have"),  # its .ahead.new has 256
     ):
         with pytest.raises(error, match=says):
             place.running(label="second", state=state)

@@ -68,9 +68,15 @@ class StateFile:
         self.path = Path(os.path.realpath(absolute(path, "state")))
         if self.path.suffix in OTHERS:
             raise ParameterError(f"state must end otherwise than in {self.path.suffix}, which is of another's files")
-        if not self.path.parent.is_dir():
+        if not os.path.isdir(self.path.parent):  # noqa: PTH112  it never raises, for a name that is too long either
             raise FileError(f"state must lie in a folder that is there, got {self.path}")
         self.before, self.ahead = (self.path.with_name(f"{self.path.name}.{each}") for each in ("before", "ahead"))
+        try:
+            os.lstat(_new(self.ahead))  # the longest name of these files
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise FileError(f"state must be a path that files may have, got {self.path}: {error.strerror}") from None
         self._seal, self._like = seal, like
         self._what = "counts" if like.table is None else "rows"
 
@@ -127,7 +133,7 @@ class StateFile:
         *arrays: npt.NDArray[Any] | None,
     ) -> Iterator[Path]:
         """A whole file with another name."""
-        made = path.with_name(f"{path.name}.new")
+        made = _new(path)
         words = [_bytes_of(each) for each in arrays if each is not None]
         header = MARK + HEADER.pack(bytes.fromhex(self._seal.key.id), t, chain, tag)
         try:
@@ -212,6 +218,11 @@ class StateFile:
         for piece in pieces:
             found.update(piece)
         return found.digest(length=CODE)
+
+
+def _new(path: Path) -> Path:
+    """Where what will be at a path is made."""
+    return path.with_name(f"{path.name}.new")
 
 
 def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
