@@ -46,7 +46,8 @@ def _tests(home: Path, *arguments: str) -> list[ET.Element]:
     """The tests that ran, as JUnit's cases: a proof whose tool is missing fails."""
     report = home / "proofs.xml"
     environment = os.environ | {"PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *arguments]
+    options = ["-q", "-m", "not timing", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", *options, *arguments]
     run = subprocess.run(command, cwd=home / "tests", env=environment, capture_output=True, text=True, check=False)
     cases = list(ET.parse(report).iter("testcase"))
     assert cases, run.stdout[-4000:] + run.stderr[-4000:]
@@ -73,7 +74,7 @@ def check(*, cheap: bool) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        for name in ("csrc", "dpfast", "tests"):
+        for name in ("csrc", "dpfast", "tests", "tools"):
             shutil.copytree(ROOT / name, home / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", home)
         if not cheap:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-pl = pytest.importorskip("polars", "1.36")
+pl = pytest.importorskip("polars", "1.36.1")
 
 import visits  # noqa: E402
 from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # noqa: E402
