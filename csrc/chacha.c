@@ -22,12 +22,17 @@ void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *ou
     dpf_scrub_cipher();
 }
 
-#define DPF_SCRUB(name, bytes)                                                                                         \
-    __attribute__((noinline)) void name(void) {                                                                        \
-        uint8_t below[bytes];                                                                                          \
-        dpf_wipe(below, sizeof below);                                                                                 \
-    }
-DPF_SCRUB(dpf_scrub_cipher, 2560)
-DPF_SCRUB(dpf_scrub_levels, 4608)
-DPF_SCRUB(dpf_scrub_law, 8192)
-DPF_SCRUB(dpf_scrub_exact, 32768)
+__attribute__((noinline)) void dpf_scrub_cipher(void) {
+    uint8_t below[2560];
+    dpf_wipe(below, sizeof below);
+}
+
+__attribute__((noinline)) void dpf_scrub_law(void) {
+    uint8_t below[8192];
+    dpf_wipe(below, sizeof below);
+}
+
+__attribute__((noinline)) void dpf_scrub_exact(void) {
+    uint8_t below[32768];
+    dpf_wipe(below, sizeof below);
+}

@@ -232,11 +232,9 @@ DPF_INLINE uint64_t dpf_equal(const int16_t *from, int16_t k) {
 }
 
 /* Overwrite the stack below the caller's frame as deep as the cipher may have spilled the key: at
- * most two calls away, under what reads both levels, or under any law. Each caller of the cipher
- * does this last, and the cipher shares no frame. test_key_on_stack.py computes each depth and
- * looks for keys. */
+ * most two calls away, or under a law. Each caller of the cipher does this last, and the cipher
+ * shares no frame. test_key_on_stack.py computes both depths and looks for keys. */
 void dpf_scrub_cipher(void);
-void dpf_scrub_levels(void);
 void dpf_scrub_law(void);
 void dpf_scrub_exact(void);
 

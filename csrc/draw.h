@@ -199,15 +199,6 @@ DPF_INLINE void wipe_words(void *at, int n) {
     }
 }
 
-/* Not 0 if one of the draws lacks something. */
-DPF_INLINE uint64_t lacking_any(const dpf_law *law, const dpf_release *how, int from, int end, const int64_t *lo,
-                                const int64_t *hi) {
-    uint64_t lack = 0;
-    for (int64_t i = from; i < end; i++)
-        lack |= lacking(law, how, lo[i], hi[i]);
-    return lack;
-}
-
 /* Read both levels for every draw: small calls, constant work, and wide scales. */
 __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
     const dpf_law *const law = job->law;
@@ -335,7 +326,7 @@ __attribute__((noinline)) static void both_levels(dpf_job *job, int tier) {
         wipe_words(batch.point, used);
     }
     wipe_words(batch.sums, used);
-    dpf_scrub_levels();
+    dpf_scrub_law();
 }
 
 /* Draw and add as dpf_add says. in_bulk: bulk of this law, in a frame of its own. */

@@ -76,12 +76,21 @@ DPF_INLINE int fits(int64_t lo, int64_t hi, int bits) {
     return (hi == lo >> 63) & ((uint64_t)lo + ((uint64_t)1 << bits) < (uint64_t)2 << bits);
 }
 
-/* 0 if a draw is decided, and one limb holds it if there is no other. */
+/* 0 if draws from .. end - 1 are decided, and one limb holds each of them if there is no other. */
+DPF_INLINE uint64_t lacking_any(const dpf_law *law, const dpf_release *how, int from, int end, const int64_t *lo,
+                                const int64_t *hi) {
+    uint64_t open = 0, large = 0;
+    for (int64_t i = from; i < end; i++) {
+        const int64_t sign = lo[i] >> 63;
+        const uint64_t limb = (uint64_t)hi[i] ^ (uint64_t)DPF_UNDECIDED_LIMB; /* which no decided draw has */
+        open |= how->limbs == 2 ? (limb - 1) & ~limb & (uint64_t)1 << 63 : (uint64_t)(hi[i] ^ sign);
+        large |= (uint64_t)(lo[i] ^ sign);
+    }
+    return open | (how->limbs == 2 ? 0 : large >> (law->real ? 53 : 62));
+}
+
 DPF_INLINE uint64_t lacking(const dpf_law *law, const dpf_release *how, int64_t lo, int64_t hi) {
-    const uint64_t limb = (uint64_t)hi ^ (uint64_t)DPF_UNDECIDED_LIMB; /* which no decided draw has */
-    const int bits = law->real ? 53 : 62;
-    return how->limbs == 2 ? (limb - 1) & ~limb & (uint64_t)1 << 63
-                           : (uint64_t)(hi ^ lo >> 63) | ((uint64_t)lo + ((uint64_t)1 << bits)) >> (bits + 1);
+    return lacking_any(law, how, 0, 1, &lo, &hi);
 }
 
 /* Draw i alone. */

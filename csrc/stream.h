@@ -14,8 +14,8 @@ static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, dpf_
 /* Words cut to digits, draw after draw, of DPF_STEP draws: slot s of lane l is draw 16 s + l of its
  * group. */
 static void expand(const uint32_t *restrict words, int width, uint64_t *restrict digits) {
-    typedef uint32_t __attribute__((may_alias)) half; /* two make a digit, and compilers find that shuffle */
-    if (width == 64)
+    typedef uint32_t __attribute__((may_alias)) half;
+    if (width == 64) /* written by halves, which compilers make one shuffle of */
         for (int s = 0; s < DPF_STEP; s += DPF_LANES)
             for (int l = 0; l < DPF_LANES; l++) {
                 half *const low = (half *)(digits + s + l);

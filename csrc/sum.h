@@ -198,6 +198,9 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
     if (how.kind == DPF_NOISE)
         for (int64_t i = 0; i < n; i++)
             sums[i] = real_law && !hi ? (int64_t)double_of((uint64_t)lo[i]) : lo[i];
+    else if (how.kind == DPF_INT64 && how.limbs == 1 && lower == INT64_MIN && upper == INT64_MAX)
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = clamped_sum(x[i], lo[i], INT64_MIN, INT64_MAX);
     else if (how.kind == DPF_INT64 && how.limbs == 1)
         for (int64_t i = 0; i < n; i++)
             sums[i] = clamped_sum(x[i], lo[i], lower, upper);

@@ -46,6 +46,10 @@ def absolute(path: str | os.PathLike[str], called: str = "path") -> Path:
         raise DTypeError(f"{called} must name a file, not be {type(path).__name__}") from None
     if "\0" in name:
         raise ParameterError(f"{called} must be without null characters")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise ParameterError(f"{called} must be text that can be written as a file's name") from None
     return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links
 
 

@@ -30,7 +30,7 @@ from dpfast.engines.jobs.keys import mixed
 from dpfast.engines.jobs.tasks import quiet
 from dpfast.errors import DTypeError
 
-pl = library("polars", "polars", ">=1.36")
+pl = library("polars", "polars", ">=1.36.1")
 
 __all__ = ["LazyFrames", "bounded_counts", "counted", "release", "verify"]
 ROWS = 1 << 18  # in a batch

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import sqlite3
@@ -731,7 +732,7 @@ def test_totals_that_cannot_pay_again_do_not_go_on(place) -> None:
             place.again(state=None)
 
 
-def test_each_state_has_one_running_totals(place) -> None:
+def test_each_state_has_one_running_totals(place, tmp_path) -> None:
     """Its path is taken once they are paid for; what cannot be a path of theirs costs nothing."""
     first = place.running()
     for state, error, says in (
@@ -740,13 +741,22 @@ def test_each_state_has_one_running_totals(place) -> None:
         (place.folder / "none" / "state", FileError, "state must lie in a folder that is there"),
         (place.folder / ("x" * 300) / "state", FileError, "state must lie in a folder that is there"),
         (place.folder / ("x" * 300), FileError, "state must be a path that files may have"),
-        (place.folder / ("x" * 246), FileError, "state must be a path that files may have"),  # its .ahead.new has 256
+        (place.folder / ("x" * 246), FileError, "state must be a path that files may have"),  # .ahead.new: 256
+        (place.folder / "\ud800", ParameterError, "state must be text that can be written as a file's name"),
+        ("/", FileError, "/ is there"),
     ):
         with pytest.raises(error, match=says):
             place.running(label="second", state=state)
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(FileError, match="where files can be made"):
+        access = os.access  # root, too, is told so of a disk that is mounted read-only
+        patch.setattr(os, "access", lambda path, *how, **of: path != closed and access(path, *how, **of))
+        place.running(label="second", state=closed / "second")
     assert place.ledger.spent.rho == 0.5
-    place.running(label="second", state=place.folder / "second")
-    (place.folder / "second").replace(place.state)
+    second = place.folder / ("x" * 245)
+    place.running(label="second", state=second).step(1, DAYS[0])
+    second.replace(place.state)
     with pytest.raises(FileError, match="under another key or label"):
         first.step(1, DAYS[0])
     assert not (place.folder / "state.ahead").exists()
@@ -864,6 +874,7 @@ def test_what_is_refused_costs_nothing(place) -> None:
         (PlainTotals(), {"resume": 1}, DTypeError, "resume"),
         (PlainTotals(), {"resume": True}, ParameterError, "resume must be left out, for nothing is reserved under 'sign-ups'"),
         (PlainTotals(), {"replay": [[1, 2, 3]]}, ParameterError, "replay must be left out where totals are created"),
+        (PlainTotals(), {"replay": [None]}, ParameterError, "replay must be left out where totals are created"),
         (PlainTotals(), {"replay": 5}, DTypeError, "replay must give the counts of each step, not be int"),
         (PlainTotals(3), {}, BudgetExhausted, "rho 3 is asked for and 2 is left"),
     ]  # fmt: skip

@@ -38,7 +38,10 @@ from deep.record import (
 )
 
 ALONE = "--alone"
-MACHINERY = {f"tests/{name}.py" for name in ("deep/__init__", "deep/__main__", "deep/opened", "deep/record", "places")}
+MACHINERY = {
+    f"tests/{name}.py"
+    for name in ("assurance_page", "deep/__init__", "deep/__main__", "deep/opened", "deep/record", "places")
+}
 
 
 def run(*checks: tuple[str, tuple[str, ...]]) -> bool:

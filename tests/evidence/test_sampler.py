@@ -217,6 +217,19 @@ def test_equal_noise_may_be_an_accident() -> None:
     )
 
 
+@pytest.mark.chance(audit.ALPHA)
+def test_a_system_without_forks_says_so(tmp_path, monkeypatch, capsys) -> None:
+    """A sampler is not sent to another process there; nothing is accused, and the picture is drawn."""
+    monkeypatch.delattr(os, "fork")
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(Path(__file__).read_text())
+    about = ["--size", "300", "--rounds", "1", "--distribution", "discrete_laplace", "--epsilon", "0.1", "--quiet"]
+    assert main(["bench", "--sampler", "mine.py:exact", *about, "--json", "it.json", "--plot", "it.svg"]) == 0
+    assert json.loads(Path("it.json").read_text())["tests"]["mine.py:exact"]["fork"]["verdict"] == "no forks here"
+    assert "after a fork: not tried, for this system has no forks." in capsys.readouterr().out
+    assert "no forks here" in Path("it.svg").read_text()
+
+
 @pytest.mark.chance(5 * audit.ALPHA)
 @pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch, capsys) -> None:

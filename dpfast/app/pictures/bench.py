@@ -195,7 +195,7 @@ def sampler(report: Comparison, path: Path) -> None:
             style: Any = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.4}
             law.plot(*each.errors(report.mechanism), **style)
             time.plot(*each.time.errors, **style)
-            fork.plot(*(each.fork.noise[:2] or ([], [])), **style | {"linestyle": "", "alpha": 0.6})
+            fork.plot(*((each.fork.noise or [])[:2] or ([], [])), **style | {"linestyle": "", "alpha": 0.6})
         for axes in (law, time):
             most = max(2 * CLEAR, *map(abs, axes.get_ylim()))
             axes.set_ylim(-most, most)

@@ -68,15 +68,17 @@ class StateFile:
         self.path = Path(os.path.realpath(absolute(path, "state")))
         if self.path.suffix in OTHERS:
             raise ParameterError(f"state must end otherwise than in {self.path.suffix}, which is of another's files")
-        if not os.path.isdir(self.path.parent):  # noqa: PTH112  it never raises, for a name that is too long either
+        if not os.path.isdir(self.path.parent):  # noqa: PTH112  it raises nothing
             raise FileError(f"state must lie in a folder that is there, got {self.path}")
-        self.before, self.ahead = (self.path.with_name(f"{self.path.name}.{each}") for each in ("before", "ahead"))
+        self.before, self.ahead = Path(f"{self.path}.before"), Path(f"{self.path}.ahead")
         try:
             os.lstat(_new(self.ahead))  # the longest name of these files
         except FileNotFoundError:
             pass
         except OSError as error:
             raise FileError(f"state must be a path that files may have, got {self.path}: {error.strerror}") from None
+        if not os.access(self.path.parent, os.W_OK | os.X_OK, effective_ids=True):
+            raise FileError(f"state must lie in a folder where files can be made, got {self.path}")
         self._seal, self._like = seal, like
         self._what = "counts" if like.table is None else "rows"
 
@@ -221,8 +223,8 @@ class StateFile:
 
 
 def _new(path: Path) -> Path:
-    """Where what will be at a path is made."""
-    return path.with_name(f"{path.name}.new")
+    """Another name, which a file has until it is whole."""
+    return Path(f"{path}.new")
 
 
 def _bytes_of(array: npt.NDArray[Any]) -> memoryview:

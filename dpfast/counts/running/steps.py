@@ -363,7 +363,7 @@ def opened(
         )
     days, running = _each(replay, cells.OF_STEP), Running(totals, seal, cells)
     file = None if state is None else StateFile(state, seal, running._first)  # noqa: SLF001
-    if not resume and next(days, None) is not None:
+    if not resume and next(days, running) is not running:
         raise ParameterError("replay must be left out where totals are created, for no step of theirs is reserved")
     if file is not None and not resume and file.is_there():
         raise FileError(f"{file.path} is there: resume=True goes on with its totals, and new totals have another state")

@@ -8,6 +8,7 @@ that shape and dtype, the values plus noise, and leaves its argument as it was.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -109,17 +110,20 @@ class Timed(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """Noise that a process and its children draw after the fork; none if a child failed.
+    """Noise that a process and its children draw after the fork.
 
-    values: that each draws. chance: that two of them draw equal noise by accident, at most.
+    noise: empty if a child failed; None where the system has no forks, as Windows has not. values:
+    that each draws. chance: that two of them draw equal noise by accident, at most.
     """
 
-    noise: list[Array]
+    noise: list[Array] | None
     values: int
     chance: float
 
     @property
     def verdict(self) -> str:
+        if self.noise is None:
+            return "no forks here"
         if not self.noise:
             return "FAILS"
         if len({noise.tobytes() for noise in self.noise}) == len(self.noise):
@@ -269,6 +273,8 @@ def _forked(function: Callable[[Array], Array], mechanism: Exact, dtype: np.dtyp
     zero = float(mechanism.pmf(0))  # the likeliest noise
     n = max(64, math.ceil(math.log(audit.ALPHA / PAIRS) / math.log(min(zero, 1 - 2.0**-16))))
     zeros, chance = np.zeros(n, dtype), PAIRS * zero**n
+    if not hasattr(os, "fork"):
+        return Forked(None, n, chance)
     try:
         made = [in_child(lambda: function(zeros).tobytes()) for _ in range(CHILDREN)]
     except RuntimeError:
@@ -283,6 +289,9 @@ def _verdict(tested: Mapping[str, Tested], at: int, result: Result) -> str:
 def _meaning(tested: Mapping[str, Tested]) -> list[str]:
     """What was tested, and what was found, in lines below the table."""
     law, time, fork = next((each.law, each.time, each.fork) for each in tested.values())
+    drew = f"a process and its {CHILDREN} children draw {fork.values:,} values each"
+    if fork.noise is None:
+        drew = "not tried, for this system has no forks"
     found = [
         f"  {name}: {line.name}: {line.detail}"
         for name, each in tested.items()
@@ -298,6 +307,6 @@ def _meaning(tested: Mapping[str, Tested]) -> list[str]:
         *found,
         f"{HEADS[1]}: rank correlations of time and noise, {time.noise.size:,} calls of one value each, in turns.",
         *correlations,
-        f"{HEADS[2]}: a process and its {CHILDREN} children draw {fork.values:,} values each.",
+        f"{HEADS[2]}: {drew}.",
         "Each test accuses a sampler without its defect at a rate of one in a million at most.",
     ]
