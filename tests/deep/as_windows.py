@@ -59,7 +59,7 @@ class Watched:
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
-            self._note(report.nodeid, _asks_posix(str(report.longrepr)) and "posix")
+            self._note(report, _asks_posix(str(report.longrepr)) and "posix")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
@@ -71,15 +71,15 @@ class Watched:
             name = report.nodeid.rpartition("::")[2].partition("[")[0]
             posix = name in POSIX or _asks_posix(str(report.longrepr))
             refused = self.refusals or "UnsupportedError" in str(report.longrepr)  # by a fixture of several tests
-            self._note(report.nodeid, "refused" if refused else posix and "posix")
+            self._note(report, "refused" if refused else posix and "posix")
         elif report.passed and report.when == "call":
             self.count["passed"] += 1
 
-    def _note(self, name: str, why: str | bool) -> None:
+    def _note(self, report: Any, why: str | bool) -> None:
         if why:
             self.count[str(why)] += 1
         else:
-            self.failed.append(name)
+            self.failed.append(f"{report.nodeid}\n{str(report.longrepr)[-2000:]}")
 
 
 def _asks_posix(said: str) -> bool:
@@ -108,8 +108,8 @@ def check(*, cheap: bool) -> dict[str, Any]:
     parts = [[files[name] for name in CHEAP]] if cheap else [[TESTS / room] for room in ROOMS]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = [*pool.map(_part, parts)]
-    if failed := [name for figures in found for name in figures["failed"]]:
-        raise AssertionError(f"these fail as on Windows, and are not POSIX: {failed}")
+    if failed := [said for figures in found for said in figures["failed"]]:
+        raise AssertionError("\n".join(["these fail as on Windows, and are not POSIX:", *failed]))
     return {what: sum(figures[what] for figures in found) for what in ("passed", "refused", "posix")}
 
 
