@@ -72,6 +72,8 @@ def _run(name: str, chosen: tuple[str, ...]) -> bool:
         show(f"{name}: {found['undecided']}")
         return False
     minutes = (time.monotonic() - begun) / 60
+    written = git("diff", "--name-only", "--diff-filter=d").splitlines()  # by the run: it is not older than these
+    files |= {path: git("hash-object", path) for path in written}
     covers: dict[str, object]
     if hasattr(check, "cases"):
         now = cases(check, files, ROOT)

@@ -219,7 +219,7 @@ def test_equal_noise_may_be_an_accident() -> None:
 
 @pytest.mark.chance(audit.ALPHA)
 def test_a_system_without_forks_says_so(tmp_path, monkeypatch, capsys) -> None:
-    """A sampler is not sent to another process there; nothing is accused, and the picture is drawn."""
+    """A sampler is sent to no other process there; nothing is accused, and the picture is drawn."""
     monkeypatch.delattr(os, "fork")
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(Path(__file__).read_text())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -160,6 +161,43 @@ def test_a_case_that_ran_alone_leaves_the_others_due(monkeypatch: pytest.MonkeyP
     files["read"] = "2"
     assert run("two") == ("one",)
     assert run() == ()
+
+
+def test_what_a_run_writes_makes_it_no_older(
+    ran: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A page that a check reads and writes is due once somebody else changes it."""
+    root, _ = ran
+    page, kept = root / "page.md", tmp_path / "pages.json"
+    page.write_text("before")
+    commit = ("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qam", "page")
+    git = partial(record.git, root=root)
+    git("add", "page.md")
+    git(*commit)
+
+    def ran_alone(command: list[str], *_: object) -> list[str]:
+        page.write_text("after")
+        Path(command[5]).write_text("{}")
+        return ["page.md"]
+
+    for place in (main, record):
+        for name, stand_in in {
+            "git": git, "tree": lambda *_: dict(line.split()[3:1:-1] for line in git("ls-tree", "HEAD").splitlines()),
+            "module": lambda _: SimpleNamespace(), "names": lambda: ["pages"], "ASSURANCE": tmp_path,
+            "record": lambda *_: json.loads(kept.read_text()) if kept.exists() else {},
+        }.items():  # fmt: skip
+            monkeypatch.setattr(place, name, stand_in)
+    monkeypatch.setattr(main, "PAGE", tmp_path / "assurance.md")
+    monkeypatch.setattr(main, "page", lambda _: "")
+    monkeypatch.setattr(opened, "watch", lambda _: None)
+    monkeypatch.setattr(opened, "opened", ran_alone)
+    monkeypatch.chdir(root)
+    main.run(("pages", ()))
+    git(*commit)
+    assert record.due() == []
+    page.write_text("another's")
+    git(*commit)
+    assert [due.name for due in record.due()] == ["pages"]
 
 
 def test_a_command_that_fails_opens_nothing(tmp_path: Path) -> None:
