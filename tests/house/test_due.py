@@ -163,16 +163,15 @@ def test_a_case_that_ran_alone_leaves_the_others_due(monkeypatch: pytest.MonkeyP
     assert run() == ()
 
 
-def test_what_a_run_writes_makes_it_no_older(
-    ran: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_a_run_writes_makes_it_no_older(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A page that a check reads and writes is due once somebody else changes it."""
-    root, _ = ran
-    page, kept = root / "page.md", tmp_path / "pages.json"
-    page.write_text("before")
+    root, kept = tmp_path / "tree", tmp_path / "pages.json"
+    page, git = root / "page.md", partial(record.git, root=root)
     commit = ("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qam", "page")
-    git = partial(record.git, root=root)
-    git("add", "page.md")
+    root.mkdir()
+    page.write_text("before")
+    git("init", "-q")
+    git("add", ".")
     git(*commit)
 
     def ran_alone(command: list[str], *_: object) -> list[str]:
