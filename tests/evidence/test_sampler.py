@@ -56,6 +56,7 @@ def seeded(counts: np.ndarray) -> np.ndarray:
 # grows with the size of noise is 22 standard errors from none.
 DRAWS, CALLS = 50_000, 500
 SLEPT = [0.0]  # seconds
+OPTIONS = ["--size", "300", "--rounds", "1", "--distribution", "discrete_laplace", "--epsilon", "0.1", "--quiet"]
 
 
 def by_sleep(run: Callable[[], object]) -> tuple[float, object]:
@@ -223,8 +224,7 @@ def test_a_system_without_forks_says_so(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.delattr(os, "fork")
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(Path(__file__).read_text())
-    about = ["--size", "300", "--rounds", "1", "--distribution", "discrete_laplace", "--epsilon", "0.1", "--quiet"]
-    assert main(["bench", "--sampler", "mine.py:exact", *about, "--json", "it.json", "--plot", "it.svg"]) == 0
+    assert main(["bench", "--sampler", "mine.py:exact", *OPTIONS, "--json", "it.json", "--plot", "it.svg"]) == 0
     assert json.loads(Path("it.json").read_text())["tests"]["mine.py:exact"]["fork"]["verdict"] == "no forks here"
     assert "after a fork: not tried, for this system has no forks." in capsys.readouterr().out
     assert "no forks here" in Path("it.svg").read_text()
@@ -236,14 +236,13 @@ def test_the_command(tmp_path, monkeypatch, capsys) -> None:
     """One JSON and one picture; the exit code tells wrong noise, and nothing of the time."""
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(Path(__file__).read_text())
-    options = ["--size", "300", "--rounds", "1", "--distribution", "discrete_laplace", "--epsilon", "0.1", "--quiet"]
     files = ["--json", "found.json", "--picture", "found.png"]
-    assert main(["bench", "--sampler", "mine.py:exact", *options, *files]) == 0
+    assert main(["bench", "--sampler", "mine.py:exact", *OPTIONS, *files]) == 0
     assert json.loads(Path("found.json").read_text())["tests"]["mine.py:exact"]["wrong"] is False
     assert Path("found.png").read_bytes().startswith(PNG)
     assert "\nmine.py:exact " in capsys.readouterr().out
     for name, code in (("seeded", 1), ("cut_off", 1), ("parents_alone", 1), ("sleeping", 0), ("changing", 2)):
-        assert main(["bench", "--sampler", f"mine.py:{name}", *options, "--plot", f"{name}.svg"]) == code
+        assert main(["bench", "--sampler", f"mine.py:{name}", *OPTIONS, "--plot", f"{name}.svg"]) == code
         assert Path(f"{name}.svg").is_file() is (code != 2)
     assert "Error: --sampler must leave its argument as it was" in capsys.readouterr().err
 
