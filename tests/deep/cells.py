@@ -24,7 +24,7 @@ import tiers
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, OneSidedGeometric
 
-CELLS = int(os.environ.get("CELLS", "1000000"))
+CELLS = int(os.environ.get("CELLS", "100000"))
 AT_ONCE = 500  # by a process
 SIGMAS = [Fraction(s) for s in ("1/36", "1/10", "1", "10", "40")]
 PlanFor = Callable[[Any], tiers.Plan]

@@ -99,7 +99,7 @@ def _run(program: Path, *words: str) -> tuple[int, str]:
 
 def _tried(program: Path, *, cheap: bool) -> dict[str, Any]:
     """Try inputs for so long, from those that are kept on; how far they reach."""
-    seconds = float(os.environ.get("FUZZ_SECONDS", "900"))
+    seconds = float(os.environ.get("FUZZ_SECONDS", "300"))
     corpus = Path(os.environ.get("FUZZ_KEEP") or program.parent) / "header"
     corpus.mkdir(parents=True, exist_ok=True)
     much = [f"-runs={FEW}", "-seed=1"] if cheap else [f"-max_total_time={seconds:.0f}"]

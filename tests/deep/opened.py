@@ -3,7 +3,8 @@
 
 Python says so itself, by audit events: each Python of an environment that `watch` has prepared
 notes them, if DPFAST_OPENED names a folder. A path in a copy of the tree counts as the file that
-was copied. What a compiler includes, and what the extension was built from, is added.
+was copied; to copy it, or to write it, is not to read it. What a compiler includes, and what the
+extension was built from, is added.
 """
 
 from __future__ import annotations
@@ -38,12 +39,18 @@ def watching(folder):
         write(file, os.fsencode(os.path.abspath(path) + end + "\\n"))
         os.close(file)
 
+    def by(*who):
+        frame = sys._getframe(1).f_back  # none where Python opens its program
+        return frame is not None and any(each in frame.f_code.co_filename for each in who)
+
+    def reads(_, mode, flags):
+        return flags & os.O_ACCMODE != os.O_WRONLY if mode is None else bool({*mode} & {*"r+"})
+
     def hook(event, arguments):
         if event == "open":
-            paths, end = arguments[:1], ""
-        elif event in ("os.listdir", "os.scandir"):
-            by = sys._getframe(1).f_code.co_filename  # who imports or collects does not read the list
-            paths, end = [] if "importlib" in by or "_pytest" in by else [arguments[0] or "."], "/"
+            paths, end = arguments[:1] if reads(*arguments) and not by("shutil.py") else [], ""
+        elif event in ("os.listdir", "os.scandir"):  # who imports, collects or copies does not read the list
+            paths, end = [] if by("importlib", "_pytest", "shutil.py") else [arguments[0] or "."], "/"
         elif event == "import":
             paths, end = arguments[1:2], ""
         elif event in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
