@@ -35,7 +35,7 @@ def watching(folder):
         if path in seen or os.path.basename(path.rstrip("/")) not in names:
             return
         seen.add(path)
-        file = open_file(f"{folder}/noted.{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        file = open_file(f"{folder}/noted.{os.getpid()}.{os.geteuid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         write(file, os.fsencode(os.path.abspath(path) + end + "\\n"))
         os.close(file)
 
@@ -81,6 +81,7 @@ def opened(command: Sequence[str], root: Path, tracked: set[str]) -> list[str]:
     """
     folders = {f"{parent}/" for name in tracked for parent in Path(name).parents if parent != Path()}
     with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o777)  # a test becomes another user, who notes, too
         (Path(home) / "hook").write_text(HOOK)
         built = {"_dpf.abi3.so"}
         (Path(home) / "names").write_text("\n".join({Path(name).name for name in tracked | folders} | built))

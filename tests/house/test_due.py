@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
 from functools import partial
 from pathlib import Path
@@ -21,7 +23,7 @@ from mutation.mutant import Mutant
 
 TREE = {
     "check.py": """
-        import multiprocessing, os, shutil, subprocess, sys, tempfile
+        import contextlib, multiprocessing, os, shutil, subprocess, sys, tempfile
         import worker
 
         if __name__ == "__main__":
@@ -33,20 +35,28 @@ TREE = {
             subprocess.run(["true", "csrc/main.c"], check=True)
             os.listdir("laws")
             open("report", "w").close()
+            if not os.fork():
+                if os.getuid() == 0:
+                    os.setuid(65534)
+                with contextlib.suppress(OSError):
+                    open("others.py")
+                os._exit(0)
+            os.wait()
         """,
     "worker.py": """
         def work():
             import late
         """,
-    "late.py": "", "never.py": "", "laws/one.py": "", "vectors/golden": "", "vectors/never": "", "report": "", "csrc/main.c": '#include "law.h"\n',
+    "late.py": "", "others.py": "", "never.py": "", "laws/one.py": "", "vectors/golden": "", "vectors/never": "", "report": "",
+    "csrc/main.c": '#include "law.h"\n',
     "csrc/law.h": '#include "ground.h"\n', "csrc/ground.h": "", "csrc/other.h": "", "pyproject.toml": 'version = "1"\n',
     "tests/conftest.py": "", "tests/law/test_law.py": "import laws.one\nimport helper\n", "tests/helper.py": "",
     "tests/law/test_other.py": "",
 }  # fmt: skip
 # What is changed or new, and whether the check that ran, one of a release, and a mutant are due.
 CHANGES = {
-    "check.py": "run", "worker.py": "run", "late.py": "run", "vectors/golden": "run", "laws/two.py": "run", "never.py": "",
-    "vectors/never": "", "vectors/new": "", "report": "",
+    "check.py": "run", "worker.py": "run", "late.py": "run", "others.py": "run", "vectors/golden": "run", "laws/two.py": "run",
+    "never.py": "", "vectors/never": "", "vectors/new": "", "report": "",
     "csrc/main.c": "run release", "csrc/law.h": "run release", "csrc/ground.h": "run release", "csrc/other.h": "release",
     "pyproject.toml": "release", "laws/one.py": "mutant", "tests/law/test_law.py": "mutant", "tests/helper.py": "mutant",
     "tests/conftest.py": "mutant", "tests/law/test_other.py": "",
@@ -66,16 +76,18 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     record.git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "all", root=root)
     venv.create(home, symlinks=True)
     opened.watch(Path(sysconfig.get_path("purelib", vars={"base": str(home)})))
-    return root, opened.opened([str(home / "bin" / "python"), "check.py"], root, set(record.tree(root)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", os.environ["PYTEST_DEBUG_TEMPROOT"])  # which another user reaches
+        return root, opened.opened([str(home / "bin" / "python"), "check.py"], root, set(record.tree(root)))
 
 
 def test_what_a_run_opens_is_noted(ran: tuple[Path, list[str]]) -> None:
-    """By a child, by a worker, in a copy; included files; a folder that it lists.
+    """By a child, by a worker, by another user, in a copy; included files; a folder that it lists.
 
     Not what is only copied, or written.
     """
     c_files = ["csrc/ground.h", "csrc/law.h", "csrc/main.c"]
-    assert ran[1] == ["check.py", *c_files, "late.py", "laws/", "vectors/golden", "worker.py"]
+    assert ran[1] == ["check.py", *c_files, "late.py", "laws/", "others.py", "vectors/golden", "worker.py"]
 
 
 @pytest.mark.parametrize("changed", CHANGES)
