@@ -27,7 +27,7 @@ from deep.opened import watch
 EXTRAS = ("cli", "plot", "pandas", "polars", "arrow")
 FILES = (
     "arrow", "columns", "dlpack", "pandas", "polars", "arrays", "atomic_write", "cli",
-    "composition", "csv_text", "discrete_laplace", "everyday_files", "exact", "files", "guarantee", "jobs", "key", "laws", "ledger", "package",
+    "composition", "csv_text", "discrete_laplace", "everyday_files", "exact", "files", "guarantee", "jobs", "key", "laws", "ledger",
     "parameters", "postprocess", "sensitivity", "terminal", "thresholded",
 )  # fmt: skip
 
