@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-BEGINS = "import os; 'DPFAST_OPENED' in os.environ and exec(open(os.environ['DPFAST_OPENED'] + '/hook').read(), {})\n"
+BEGINS = "import os; 'DPFAST_OPENED' in os.environ and __import__('dpfast_opened')\n"
 HOOK = """\
 import os, sys
 from os import open as open_file, write  # as they are now: a test may change the system
@@ -71,6 +71,7 @@ INCLUDES = re.compile(r'^#\s*include "(.+)"', re.MULTILINE)
 
 def watch(site_packages: Path) -> None:
     """Let each Python of an environment note what it opens, where it is asked to."""
+    (site_packages / "dpfast_opened.py").write_text(HOOK)
     (site_packages / "dpfast_opened.pth").write_text(BEGINS)
 
 
@@ -82,7 +83,6 @@ def opened(command: Sequence[str], root: Path, tracked: set[str]) -> list[str]:
     folders = {f"{parent}/" for name in tracked for parent in Path(name).parents if parent != Path()}
     with tempfile.TemporaryDirectory() as home:
         Path(home).chmod(0o777)  # a test becomes another user, who notes, too
-        (Path(home) / "hook").write_text(HOOK)
         built = {"_dpf.abi3.so"}
         (Path(home) / "names").write_text("\n".join({Path(name).name for name in tracked | folders} | built))
         subprocess.run(command, cwd=root, env={**os.environ, "DPFAST_OPENED": home}, check=True)

@@ -154,9 +154,8 @@ def test_a_case_that_ran_alone_leaves_the_others_due(monkeypatch: pytest.MonkeyP
     check = SimpleNamespace(cases=lambda _root: {"one": ["read"], "two": ["read"], "three": ["other"]})
     files = {"read": "1", "other": "1"}
 
-    def ran_alone(command: list[str], *_: object) -> list[str]:
+    def ran_alone(command: list[str], **_: object) -> None:
         Path(command[5]).write_text("{}")
-        return []
 
     def run(*chosen: str) -> tuple[str, ...]:
         assert main.run(("parts", chosen))
@@ -171,8 +170,7 @@ def test_a_case_that_ran_alone_leaves_the_others_due(monkeypatch: pytest.MonkeyP
             "module": lambda _: check, "names": lambda: ["parts"], "ASSURANCE": tmp_path,
         }.items():  # fmt: skip
             monkeypatch.setattr(place, name, stand_in)
-    monkeypatch.setattr(opened, "watch", lambda _: None)
-    monkeypatch.setattr(opened, "opened", ran_alone)
+    monkeypatch.setattr(main, "subprocess", SimpleNamespace(run=ran_alone))  # and nothing is watched
     assert run("one") == ("two", "three")
     assert run("three") == ("two",)
     files["read"] = "2"
@@ -214,6 +212,17 @@ def test_what_a_run_writes_makes_it_no_older(monkeypatch: pytest.MonkeyPatch, tm
     page.write_text("another's")
     git(*commit)
     assert [due.name for due in record.due()] == ["pages"]
+
+
+def test_who_is_watched_warns_of_nothing(tmp_path: Path) -> None:
+    """Programs in tests are strict."""
+    venv.create(tmp_path, symlinks=True)
+    opened.watch(Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path)})))
+    (tmp_path / "names").write_text("here")
+    strict = [str(tmp_path / "bin" / "python"), "-X", "dev", "-W", "error", "-c", "open('here', 'a').close()"]
+    env = {**os.environ, "DPFAST_OPENED": str(tmp_path)}
+    ran = subprocess.run(strict, env=env, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert ran.stderr == ""
 
 
 def test_a_command_that_fails_opens_nothing(tmp_path: Path) -> None:
