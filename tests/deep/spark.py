@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -143,10 +143,13 @@ def under(opened: Any, home: Path, name: str) -> dict[str, Any]:
 def full_disk(opened: Any, home: Path, name: str) -> dict[str, Any]:
     """Stage and output are on a disk that is full three times, and grows each time."""
     charged = []
-    with disk(home / "disk", 64) as grow:
+    with disk(home / "disk", 64) as grow, ExitStack() as mounted:
         for part in ("stage", "out"):
-            (home / "disk" / part).mkdir(mode=0o700)
-            (home / f"{name}.{part}").symlink_to(home / "disk" / part)
+            there, here = home / "disk" / part, home / f"{name}.{part}"
+            there.mkdir(mode=0o700)
+            here.mkdir(mode=0o700)
+            subprocess.run(["mount", "--bind", there, here], check=True)  # neither may be a link
+            mounted.callback(subprocess.run, ["umount", "--lazy", here], check=True)
         for size in ROOM:
             grow(size)
             with pytest.raises(FileError, match="No space left on device"):
