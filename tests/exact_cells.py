@@ -2,7 +2,7 @@
 """Cells of digits beside boundaries, and what the exact tier and the reference make of them.
 
 mpmath finds where boundaries lie. tests/csrc/test_exact_tier.py plants some, and `.ci/deep cells`
-a million of each law.
+very many.
 """
 
 from __future__ import annotations

@@ -50,11 +50,13 @@ LEFT = {
 
 
 def cases(root: Path) -> dict[str, list[str]]:
-    """A part is due with a new version, which CITATION.cff names, and once packaging/ changes.
+    """A part is due with a new version, which CITATION.cff names, and once what builds changes.
 
-    Each .ci/run has the C under qemu (tests/elsewhere.sh), and `wheels` builds the wheel.
+    Each .ci/run has the C under qemu (tests/elsewhere.sh), and `wheels` builds the wheel. Only what
+    C does for Python (capsule.h, small.h) waits for the release.
     """
-    released = [path for path in record.tree(root) if path.startswith(("packaging/", "CITATION.cff"))]
+    builds = "packaging/", "CITATION.cff", "setup.py", "csrc/build_ffi.py"
+    released = [path for path in record.tree(root) if path.startswith(builds)]
     return dict.fromkeys(PARTS, released)
 
 

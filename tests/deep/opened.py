@@ -3,8 +3,8 @@
 
 Python says so itself, by audit events: each Python of an environment that `watch` has prepared
 notes them, if DPFAST_OPENED names a folder. A path in a copy of the tree counts as the file that
-was copied; to copy it, or to write it, is not to read it. What a compiler includes, and what the
-extension was built from, is added.
+was copied; to copy a tree, or to write outside of it, is not to open its files. What a compiler
+includes, what the extension was built from, and a conftest.py that a test may have, is added.
 """
 
 from __future__ import annotations
@@ -20,47 +20,59 @@ from pathlib import Path
 BEGINS = "import os; 'DPFAST_OPENED' in os.environ and __import__('dpfast_opened')\n"
 HOOK = """\
 import os, sys
-from os import open as open_file, write  # as they are now: a test may change the system
+from os import O_ACCMODE, O_APPEND, O_CREAT, O_WRONLY  # as they are now: a test may change the system
+from os import close, geteuid, getpid, open as open_file, write
 
 def watching(folder):
     with open(folder + "/names") as file:
-        names = set(file.read().split("\\n"))
-    seen = set()
+        root, *names = file.read().split("\\n")
+    names, seen = set(names), set()
 
-    def note(path, end=""):
+    def note(path, end="", within=""):
         path = os.fsdecode(path)
         if path.endswith(".pyc"):
             path = path.replace("/__pycache__/", "/").rsplit("/", 1)
             path = "/".join([*path[:-1], path[-1].split(".")[0] + ".py"])
         if path in seen or os.path.basename(path.rstrip("/")) not in names:
             return
+        there = os.path.abspath(path) + end
+        if not there.startswith(within):
+            return
         seen.add(path)
-        file = open_file(f"{folder}/noted.{os.getpid()}.{os.geteuid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        write(file, os.fsencode(os.path.abspath(path) + end + "\\n"))
-        os.close(file)
+        file = open_file(f"{folder}/noted.{getpid()}.{geteuid()}", O_WRONLY | O_APPEND | O_CREAT)
+        write(file, os.fsencode(there + "\\n"))
+        close(file)
 
-    def by(*who):
+    def called_by(*modules):
         frame = sys._getframe(1).f_back  # none where Python opens its program
-        return frame is not None and any(each in frame.f_code.co_filename for each in who)
+        return frame is not None and any(name in frame.f_code.co_filename for name in modules)
 
-    def reads(_, mode, flags):
-        return flags & os.O_ACCMODE != os.O_WRONLY if mode is None else bool({*mode} & {*"r+"})
+    def copies_a_tree():
+        frame = sys._getframe(1).f_back
+        while frame is not None and frame.f_code.co_filename.endswith("/shutil.py"):
+            if frame.f_code.co_name == "copytree":
+                return True
+            frame = frame.f_back
+        return False
 
     def hook(event, arguments):
+        end = within = ""
         if event == "open":
-            paths, end = arguments[:1] if reads(*arguments) and not by("shutil.py") else [], ""
-        elif event in ("os.listdir", "os.scandir"):  # who imports, collects or copies does not read the list
-            paths, end = [] if by("importlib", "_pytest", "shutil.py") else [arguments[0] or "."], "/"
+            within = root if arguments[2] & O_ACCMODE == O_WRONLY else ""
+            paths = [] if copies_a_tree() else arguments[:1]
+        elif event in ("os.listdir", "os.scandir"):  # who imports or collects does not read the list
+            paths = [] if called_by("importlib", "_pytest") or copies_a_tree() else [arguments[0] or "."]
+            end = "/"
         elif event == "import":
-            paths, end = arguments[1:2], ""
+            paths = arguments[1:2]
         elif event in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
             words = arguments[1]
-            paths, end = [words] if isinstance(words, (str, bytes)) else words, ""
+            paths = [words] if isinstance(words, (str, bytes)) else words
         else:
             return
         for path in paths:
             if isinstance(path, (str, bytes, os.PathLike)) and path:
-                note(path, end)
+                note(path, end, within)
 
     return hook
 
@@ -71,8 +83,9 @@ INCLUDES = re.compile(r'^#\s*include "(.+)"', re.MULTILINE)
 
 def watch(site_packages: Path) -> None:
     """Let each Python of an environment note what it opens, where it is asked to."""
-    (site_packages / "dpfast_opened.py").write_text(HOOK)
-    (site_packages / "dpfast_opened.pth").write_text(BEGINS)
+    for name, text in (("dpfast_opened.py", HOOK), ("dpfast_opened.pth", BEGINS)):
+        (new := site_packages / f"{name}.{os.getpid()}").write_text(text)
+        new.replace(site_packages / name)  # whole at once, for a Python that starts meanwhile
 
 
 def opened(command: Sequence[str], root: Path, tracked: set[str]) -> list[str]:
@@ -82,14 +95,17 @@ def opened(command: Sequence[str], root: Path, tracked: set[str]) -> list[str]:
     """
     folders = {f"{parent}/" for name in tracked for parent in Path(name).parents if parent != Path()}
     with tempfile.TemporaryDirectory() as home:
-        Path(home).chmod(0o777)  # a test becomes another user, who notes, too
-        built = {"_dpf.abi3.so"}
-        (Path(home) / "names").write_text("\n".join({Path(name).name for name in tracked | folders} | built))
+        built, names = {"_dpf.abi3.so"}, Path(home) / "names"
+        names.write_text("\n".join([f"{root.resolve()}/", *({Path(name).name for name in tracked | folders} | built)]))
+        names.chmod(0o644)
+        Path(home).chmod(0o1777)  # a test becomes another user, who notes, too
         subprocess.run(command, cwd=root, env={**os.environ, "DPFAST_OPENED": home}, check=True)
         noted = {line for file in Path(home).glob("noted.*") for line in os.fsdecode(file.read_bytes()).splitlines()}
     found = {tail for path in noted for tail in _tails(path) if tail in tracked or tail in folders}
     if any(Path(path).name in built for path in noted):
         found |= {name for name in tracked if re.fullmatch(r"setup\.py|csrc/([a-z]\w*\.[ch]|build_ffi\.py)", name)}
+    tests = [Path(name) for name in found if Path(name).name.startswith("test_")]
+    found |= {f"{parent}/conftest.py" for test in tests for parent in test.parents if parent != Path()}
     return sorted(_with_included(found, root))
 
 

@@ -31,11 +31,17 @@ TREE = {
                 pool.apply(worker.work)
             with tempfile.TemporaryDirectory() as copy:
                 shutil.copytree("vectors", copy + "/vectors")
+                shutil.copy("laws/flat", copy)
+                open(copy + "/report", "w").close()
                 subprocess.run([sys.executable, "-c", "open('vectors/golden').read()"], cwd=copy, check=True)
             subprocess.run(["true", "csrc/main.c"], check=True)
             os.listdir("laws")
-            open("report", "w").close()
+            open("read/test_it.py").close()
+            os.close(os.open("figure", os.O_WRONLY))
+            os.close(os.open("laws/bare", os.O_RDONLY))
             if not os.fork():
+                open("before.py").close()
+                del os.geteuid
                 if os.getuid() == 0:
                     os.setuid(65534)
                 with contextlib.suppress(OSError):
@@ -47,15 +53,16 @@ TREE = {
         def work():
             import late
         """,
-    "late.py": "", "others.py": "", "never.py": "", "laws/one.py": "", "vectors/golden": "", "vectors/never": "", "report": "",
-    "csrc/main.c": '#include "law.h"\n',
+    "late.py": "", "before.py": "", "others.py": "", "never.py": "", "laws/one.py": "", "vectors/golden": "", "vectors/never": "",
+    "laws/flat": "", "laws/bare": "", "figure": "", "report": "", "read/test_it.py": "", "csrc/main.c": '#include "law.h"\n',
     "csrc/law.h": '#include "ground.h"\n', "csrc/ground.h": "", "csrc/other.h": "", "pyproject.toml": 'version = "1"\n',
     "tests/conftest.py": "", "tests/law/test_law.py": "import laws.one\nimport helper\n", "tests/helper.py": "",
     "tests/law/test_other.py": "",
 }  # fmt: skip
 # What is changed or new, and whether the check that ran, one of a release, and a mutant are due.
 CHANGES = {
-    "check.py": "run", "worker.py": "run", "late.py": "run", "others.py": "run", "vectors/golden": "run", "laws/two.py": "run",
+    "check.py": "run", "worker.py": "run", "late.py": "run", "before.py": "run", "others.py": "run", "vectors/golden": "run",
+    "laws/two.py": "run", "laws/flat": "run", "laws/bare": "run", "figure": "run", "read/test_it.py": "run", "read/conftest.py": "run",
     "never.py": "", "vectors/never": "", "vectors/new": "", "report": "",
     "csrc/main.c": "run release", "csrc/law.h": "run release", "csrc/ground.h": "run release", "csrc/other.h": "release",
     "pyproject.toml": "release", "laws/one.py": "mutant", "tests/law/test_law.py": "mutant", "tests/helper.py": "mutant",
@@ -84,10 +91,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 def test_what_a_run_opens_is_noted(ran: tuple[Path, list[str]]) -> None:
     """By a child, by a worker, by another user, in a copy; included files; a folder that it lists.
 
-    Not what is only copied, or written.
+    Not what is only copied with its folder, or written elsewhere.
     """
-    c_files = ["csrc/ground.h", "csrc/law.h", "csrc/main.c"]
-    assert ran[1] == ["check.py", *c_files, "late.py", "laws/", "others.py", "vectors/golden", "worker.py"]
+    c_files, a_test = ["csrc/ground.h", "csrc/law.h", "csrc/main.c"], ["read/conftest.py", "read/test_it.py"]
+    by_user, laws = ["before.py", "others.py"], ["laws/", "laws/bare", "laws/flat"]
+    assert ran[1] == sorted(
+        [*by_user, "check.py", *c_files, "figure", "late.py", *laws, *a_test, "vectors/golden", "worker.py"]
+    )
 
 
 @pytest.mark.parametrize("changed", CHANGES)
@@ -170,11 +180,14 @@ def test_a_case_that_ran_alone_leaves_the_others_due(monkeypatch: pytest.MonkeyP
             "module": lambda _: check, "names": lambda: ["parts"], "ASSURANCE": tmp_path,
         }.items():  # fmt: skip
             monkeypatch.setattr(place, name, stand_in)
+    monkeypatch.setattr(record, "version", lambda _root: "1")
     monkeypatch.setattr(main, "subprocess", SimpleNamespace(run=ran_alone))  # and nothing is watched
     assert run("one") == ("two", "three")
     assert run("three") == ("two",)
     files["read"] = "2"
     assert run("two") == ("one",)
+    assert run() == ()
+    check = SimpleNamespace(RELEASED=())
     assert run() == ()
 
 
@@ -218,11 +231,13 @@ def test_who_is_watched_warns_of_nothing(tmp_path: Path) -> None:
     """Programs in tests are strict."""
     venv.create(tmp_path, symlinks=True)
     opened.watch(Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path)})))
-    (tmp_path / "names").write_text("here")
-    strict = [str(tmp_path / "bin" / "python"), "-X", "dev", "-W", "error", "-c", "open('here', 'a').close()"]
+    (tmp_path / "names").write_text("/\nhere")
+    (tmp_path / "here").touch()
+    strict = [str(tmp_path / "bin" / "python"), "-X", "dev", "-W", "error", "-c", "open('here').close()"]
     env = {**os.environ, "DPFAST_OPENED": str(tmp_path)}
     ran = subprocess.run(strict, env=env, cwd=tmp_path, check=True, capture_output=True, text=True)
     assert ran.stderr == ""
+    assert [file.read_text() for file in tmp_path.glob("noted.*")] == [f"{tmp_path}/here\n"]
 
 
 def test_a_command_that_fails_opens_nothing(tmp_path: Path) -> None:
