@@ -50,13 +50,12 @@ LEFT = {
 
 
 def cases(root: Path) -> dict[str, list[str]]:
-    """A part is due with a new version, which CITATION.cff names, and once what builds changes.
+    """A part is due with a new version, which CITATION.cff names, and once packaging/ changes.
 
-    Each .ci/run has the C under qemu (tests/elsewhere.sh), and `wheels` builds the wheel. Only what
-    C does for Python (capsule.h, small.h) waits for the release.
+    Each .ci/run has the C under qemu (tests/elsewhere.sh), and `wheels` builds the wheel. What C
+    does for Python alone (capsule.h, small.h), and other flags, wait for the release.
     """
-    builds = "packaging/", "CITATION.cff", "setup.py", "csrc/build_ffi.py"
-    released = [path for path in record.tree(root) if path.startswith(builds)]
+    released = [path for path in record.tree(root) if path.startswith(("packaging/", "CITATION.cff"))]
     return dict.fromkeys(PARTS, released)
 
 
