@@ -192,11 +192,13 @@ def test_a_case_that_ran_alone_leaves_the_others_due(monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_run_writes_makes_it_no_older(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A page that a check reads and writes is due once somebody else changes it."""
-    root, kept = tmp_path / "tree", tmp_path / "pages.json"
+    """A page, read and written, is due once somebody else changes it; its own record never."""
+    root = tmp_path / "tree"
+    kept = root / "docs" / "assurance" / "pages.json"
     page, git = root / "page.md", partial(record.git, root=root)
     commit = ("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qam", "page")
-    root.mkdir()
+    kept.parent.mkdir(parents=True)
+    kept.write_text("{}")
     page.write_text("before")
     git("init", "-q")
     git("add", ".")
@@ -205,13 +207,13 @@ def test_what_a_run_writes_makes_it_no_older(monkeypatch: pytest.MonkeyPatch, tm
     def ran_alone(command: list[str], *_: object) -> list[str]:
         page.write_text("after")
         Path(command[5]).write_text("{}")
-        return ["page.md"]
+        return ["docs/assurance/pages.json", "page.md"]
 
     for place in (main, record):
         for name, stand_in in {
-            "git": git, "tree": lambda *_: dict(line.split()[3:1:-1] for line in git("ls-tree", "HEAD").splitlines()),
-            "module": lambda _: SimpleNamespace(), "names": lambda: ["pages"], "ASSURANCE": tmp_path,
-            "record": lambda *_: json.loads(kept.read_text()) if kept.exists() else {},
+            "git": git, "tree": lambda *_: dict(line.split()[3:1:-1] for line in git("ls-tree", "-r", "HEAD").splitlines()),
+            "module": lambda _: SimpleNamespace(), "names": lambda: ["pages"], "ASSURANCE": kept.parent,
+            "record": lambda *_: json.loads(kept.read_text()),
         }.items():  # fmt: skip
             monkeypatch.setattr(place, name, stand_in)
     monkeypatch.setattr(main, "PAGE", tmp_path / "assurance.md")
