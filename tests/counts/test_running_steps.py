@@ -947,7 +947,7 @@ def test_which_steps_are_refused(place) -> None:
     assert len(place.ledger.history()) == 1
 
 
-def test_a_label_that_is_there(place) -> None:
+def test_a_label_that_is_there(place, monkeypatch) -> None:
     """As totals of other terms, names or cost, of another key, or as a release of an array."""
     place.running().step(1, DAYS[0])
     for given, says in (
@@ -973,6 +973,9 @@ def test_a_label_that_is_there(place) -> None:
     place.ledger.release(mechanism, [1, 2], key=place.key.derive("array"))
     with pytest.raises(KeyReuseError, match="with another kind, array, not steps"):
         place.running(label="array", state=None, resume=True)
+    monkeypatch.setattr(dpfast.Ledger, "_dearer", lambda *_: "at another price")  # as of a later version
+    with pytest.raises(KeyReuseError, match="'sign-ups' is reserved .* at another price"):
+        place.running(resume=True)
     assert not [*place.folder.glob("new*")]
     assert float(place.ledger.spent.rho) == 0.6
 

@@ -341,6 +341,23 @@ def test_a_damaged_block_is_refused(tmp_path) -> None:
     assert ledger.spent.epsilon == 1
 
 
+def test_a_block_that_is_damaged_after_its_digest_is_not_drawn(tmp_path, monkeypatch) -> None:
+    key = dpfast.KeyFile.create(tmp_path / "k.key").derive("q")
+    counts = jobs.counted(pa.table({"k": [1, 2], "n": [3, 4]}), by="k", column="n", key=key, stage=tmp_path / "stage")
+    digested = tasks.Digest.__call__
+
+    def and_damaged(self: Any, block: int) -> Any:
+        found = digested(self, block)
+        (tmp_path / "stage" / tasks.name_of(block)).write_bytes(b"ARROW1")
+        return found
+
+    monkeypatch.setattr(tasks.Digest, "__call__", and_damaged)
+    ledger = dpfast.Ledger(tmp_path / "budget.db", 10, create=True)
+    with pytest.raises(FileError, match="is damaged"):
+        jobs.release(counts, dpfast.DiscreteLaplace(1, 1), key=key, ledger=ledger, to=tmp_path / "out")
+    assert not [*(tmp_path / "out").glob("*.parquet")]
+
+
 @pytest.mark.parametrize("damaged", ["0", '"x"', "[]", "{}", '{"how": 0}', "null", "[[], 0]", "{"])
 def test_what_a_stage_or_an_output_says_of_itself_may_be_anything(tmp_path, monkeypatch, damaged: str) -> None:
     """Found by fuzzing: a number in the place of an object was an error that was not ours."""

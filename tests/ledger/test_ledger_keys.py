@@ -167,9 +167,11 @@ def test_a_refused_release_leaves_its_label_free(path) -> None:
 def test_a_budget_is_looked_at_before_the_values(path, monkeypatch) -> None:
     """Nobody reads eight gigabytes to be told that nothing is left."""
     ledger = Ledger(path, Decimal("0.05"), create=True)
-    monkeypatch.setattr("dpfast.noise.release.blocks.Blocks.digests", lambda *_: pytest.fail("values were read"))
-    with pytest.raises(BudgetExhausted):
-        ledger.release(TENTH, ZEROS, key=release_key())
+    for reads in ("blocks.Blocks.digests", "seal.Whole.straight"):
+        monkeypatch.setattr(f"dpfast.noise.release.{reads}", lambda *_: pytest.fail("values were read"))
+    for out in (None, np.zeros_like(ZEROS)):
+        with pytest.raises(BudgetExhausted):
+            ledger.release(TENTH, ZEROS, key=release_key(), out=out)
 
 
 def sealed_table(key: dpfast.ReleaseKey, counts: np.ndarray, **more: object) -> object:

@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant("the process forgets that a ledger has paid", STEPS, "    reserve_here(seal.seal(totals.mechanism), resume=True)\n", "", "test_running_steps.py -k known_to"),
     Mutant("a ledger's step is another than the process took", STEPS, "            self._seal.compare_here(t, tags[0], note=False)\n", "", "test_running_steps.py -k not_another"),
     Mutant("a ledger's totals are others than the process sealed", STEPS, "    compare_here(seal.seal(totals.mechanism))\n", "", "test_running_steps.py -k not_another"),
-    Mutant("a step takes a part of what was counted together", STEPS, "            refuse_over_time(counts, totals, origin.cells)", "            pass", "test_running_steps.py -k know_their"),
+    Mutant("a step takes a part of what was counted together", STEPS, "            refuse_over_time(counts, totals, origin.cells)", "            pass", "test_running_steps.py -k counted_together"),
     Mutant("a window of another key", STEPS, "of = self.totals, self._seal.manifest, self._seal.key.id", 'of = self.totals, self._seal.manifest, ""', "test_running_steps.py -k windows_of_other"),
     Mutant("totals of more cells than their sensitivity has", "dpfast/counts/running/totals.py", '        self._check_cells("names", cells.number)', '        self._check_cells("names", 1)', "test_running_steps.py -k no_more_cells"),
     Mutant("rows of a unit in more steps than the totals hide", STEPS, "if times > totals.per_unit_steps or", "if", "test_running_totals.py -k caps_over_time"),

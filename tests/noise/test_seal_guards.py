@@ -394,6 +394,8 @@ def test_the_copies_are_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnusableValuesError):
         key.digester(LAWS["laplace"])(0, [91.25, np.nan])
     assert wiped() == 1
+    key.digester(LAWS["laplace"])(0, [91.25, 2.5])
+    assert wiped() == 1
     key.digester(MECH)(0, few)
     assert not made, "what is not noised, and lies as it would be, is digested there"
 
