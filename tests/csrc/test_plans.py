@@ -20,7 +20,7 @@ from dpfast import DiscreteGaussian
 from dpfast.errors import DpfastError
 from dpfast.evidence.selftest import reference
 
-TINY = Fraction(1, 2**1000)
+TINY, LESS = Fraction(1, 2**1000), Fraction(1, 2**2000)  # the other is less than all digits of a plan
 CUT = 2.0**-255  # floats of a plan are made from 256 digits behind the point
 
 
@@ -115,8 +115,9 @@ def test_many_plans_are(law: Law) -> None:
 @BY_NAME
 def test_limits_are_exact(law: Law) -> None:
     """At a limit, and beside it by less than a plan holds: tiers, widths, and refusals."""
-    for scale in (*(Fraction(2) ** power for power in law.limits), law.least, law.most):
-        for beside in (-TINY, Fraction(0), TINY):
+    limits = [*(Fraction(2) ** power for power in law.limits), law.most]
+    for scale in (*limits, law.least):
+        for beside in (-TINY, Fraction(0), TINY, *([-LESS, LESS] if scale in limits else [])):
             near = scale + beside
             if law.least <= near <= law.most:
                 equal(law, near)
