@@ -20,7 +20,7 @@ from dpfast import DiscreteGaussian
 from dpfast.errors import DpfastError
 from dpfast.evidence.selftest import reference
 
-TINY, LESS = Fraction(1, 2**1000), Fraction(1, 2**2000)  # the other is less than all digits of a plan
+TINY, LESS = Fraction(1, 2**1000), Fraction(1, 2**12_000)  # as little as a ratio of 192 limbs can tell beside 2^120
 CUT = 2.0**-255  # floats of a plan are made from 256 digits behind the point
 
 

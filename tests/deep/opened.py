@@ -4,7 +4,7 @@
 Python says so itself, by audit events: each Python of an environment that `watch` has prepared
 notes them, if DPFAST_OPENED names a folder. A path in a copy of the tree counts as the file that
 was copied; to copy a tree, or to write outside of it, is not to open its files. What a compiler
-includes, what the extension was built from, and a conftest.py that a test may have, is added.
+includes, what the extension was built from, and each conftest.py that a test may have are added.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def watching(folder):
         if event == "open":
             within = root if arguments[2] & O_ACCMODE == O_WRONLY else ""
             paths = [] if copies_a_tree() else arguments[:1]
-        elif event in ("os.listdir", "os.scandir"):  # who imports or collects does not read the list
+        elif event in ("os.listdir", "os.scandir"):  # who imports, collects or copies reads no list
             paths = [] if called_by("importlib", "_pytest") or copies_a_tree() else [arguments[0] or "."]
             end = "/"
         elif event == "import":
