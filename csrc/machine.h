@@ -65,6 +65,19 @@ static int runs(void) {
 
 DPF_BEGIN
 
+/* A vector that was just read, as it was read. Another thread may write values during a call, and a
+ * compiler that knows only where a vector came from reads it there again to use it again: GCC does,
+ * where an instruction takes it from memory. */
+#ifdef __x86_64__
+#define DPF_ONCE(vector) __asm__("" : "+v"(vector))
+#elif defined(__aarch64__)
+#define DPF_ONCE(vector) __asm__("" : "+w"(vector))
+#else
+#define DPF_ONCE(vector) __asm__("" : "+m"(vector))
+#endif
+/* The same of a copy in memory, behind the loop that makes it. */
+#define DPF_COPIED __asm__ volatile("" ::: "memory")
+
 /* A CPU without lzcnt executes bsr in its place, and the logarithms in integers would read beyond
  * their tables: so the self-check asks this first. one: 1, unknown to the compiler. */
 static int counts_zeros(uint64_t one) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What noise makes of values: the exact sum, clamped, rounded at most once. table.h has the sum of
- * integers and 16-bit noise once more, in lanes. */
+ * What noise makes of values: the exact sum, clamped, rounded at most once; of integers and narrow
+ * noise once more, in lanes. */
 #pragma once
 #include "wide.h"
 
@@ -32,7 +32,7 @@ DPF_INLINE int64_t turn_of(int kind) {
     return kind == DPF_UINT64 ? INT64_MIN : 0;
 }
 
-/* Values of a kind, not int64, in 64 bits, turned. */
+/* Copy values of a kind in 64 bits, turned. What is used is the copy alone. */
 static void widen(int kind, const void *in, int64_t n, int64_t *x) {
     switch (kind) {
 #define DPF_WIDEN(name, type)                                                                                          \
@@ -40,8 +40,10 @@ static void widen(int kind, const void *in, int64_t n, int64_t *x) {
         for (int64_t i = 0; i < n; i++)                                                                                \
             x[i] = (int64_t)((const type *)in)[i] ^ turn_of(name);                                                     \
         break;
+        DPF_WIDEN(DPF_INT64, int64_t)
         DPF_INTEGERS(DPF_WIDEN)
     }
+    DPF_COPIED;
 }
 
 /* Sums as results of a kind that is not 64 bits wide. */
@@ -162,8 +164,11 @@ DPF_INLINE int split_as(const dpf_release *given, const void *in, int from, int 
     how.kind = kind;
     double *restrict const offset = batch->offset + from, *restrict const point = batch->point + from;
     uint64_t odd = 0; /* 0 x is a zero, or no number */
+    for (int64_t i = 0; i < end - from; i++)
+        point[i] = real_value(&how, in, i);
+    DPF_COPIED;
     for (int64_t i = 0; i < end - from; i++) {
-        const double read = real_value(&how, in, i), value = is_public ? made_public(&how, read) : read;
+        const double read = point[i], value = is_public ? made_public(&how, read) : read;
         const double y = in_steps(&how, value);
         odd |= bits_of(read * 0.0);
         offset[i] = beyond(y);
@@ -188,29 +193,27 @@ static int split(const dpf_release *how, const void *in, int from, int end, dpf_
 static void sum_up(const dpf_release *given, const void *in, int from, int end, const int64_t *all_lo,
                    const int64_t *all_hi, int real_law, dpf_batch *batch) {
     const dpf_release how = *given;
-    const int64_t n = end - from, lower = (int64_t)how.lower.lo, upper = (int64_t)how.upper.lo;
-    const int64_t *restrict const x = dpf_size(how.kind) == 8 ? in : NULL, *restrict const lo = all_lo + from;
-    const int64_t turn = turn_of(how.kind);
+    const int64_t turn = turn_of(how.kind), n = end - from;
+    const int64_t lower = (int64_t)how.lower.lo ^ turn, upper = (int64_t)how.upper.lo ^ turn;
+    const int64_t *restrict const lo = all_lo + from;
     const int64_t *const hi = all_hi ? all_hi + from : NULL;
     const double *restrict const point = batch->point + from;
     int64_t *restrict const sums = batch->sums + from;
     const int is_real = how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32;
+    if (!is_real && how.kind != DPF_NOISE)
+        widen(how.kind, in, n, sums);
     if (how.kind == DPF_NOISE)
         for (int64_t i = 0; i < n; i++)
             sums[i] = real_law && !hi ? (int64_t)double_of((uint64_t)lo[i]) : lo[i];
     else if (how.kind == DPF_INT64 && how.limbs == 1 && lower == INT64_MIN && upper == INT64_MAX)
         for (int64_t i = 0; i < n; i++)
-            sums[i] = clamped_sum(x[i], lo[i], INT64_MIN, INT64_MAX);
-    else if (how.kind == DPF_INT64 && how.limbs == 1)
+            sums[i] = clamped_sum(sums[i], lo[i], INT64_MIN, INT64_MAX);
+    else if (!is_real && how.limbs == 1)
         for (int64_t i = 0; i < n; i++)
-            sums[i] = clamped_sum(x[i], lo[i], lower, upper);
-    else if (!is_real && how.limbs == 1) {
-        widen(how.kind, in, n, sums);
+            sums[i] = clamped_sum(sums[i], lo[i], lower, upper) ^ turn;
+    else if (!is_real)
         for (int64_t i = 0; i < n; i++)
-            sums[i] = clamped_sum(sums[i], lo[i], lower ^ turn, upper ^ turn) ^ turn;
-    } else if (!is_real)
-        for (int64_t i = 0; i < n; i++)
-            sums[i] = clamped_sum_wide(x[i], how.kind == DPF_UINT64, lo[i], hi ? hi[i] : lo[i] >> 63,
+            sums[i] = clamped_sum_wide(sums[i] ^ turn, how.kind == DPF_UINT64, lo[i], hi ? hi[i] : lo[i] >> 63,
                                        (dpf_signed)wide_of(how.lower), (dpf_signed)wide_of(how.upper));
     else if (hi)
         for (int64_t i = 0; i < n; i++)
@@ -228,43 +231,83 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
     }
 }
 
-/* The sums of a batch of integers and draws by 32-bit words: clamped_sum at the width of a lane. */
-#define DPF_SUM_CELLS(kind, type, lane, signed_lane)                                                                   \
-    DPF_INLINE void kind##_cells(const dpf_release *how, const int32_t *restrict cells, const void *in, int bounded,   \
-                                 void *restrict out) {                                                                 \
-        enum { SIGN = 8 * sizeof(lane) - 1 };                                                                          \
-        typedef type __attribute__((may_alias)) result;                                                                \
-        const lane turn = (type)-1 > 0 && sizeof(type) == sizeof(lane) ? (lane)1 << SIGN : 0;                          \
-        const signed_lane lower = (signed_lane)((lane)how->lower.lo ^ turn);                                           \
-        const signed_lane upper = (signed_lane)((lane)how->upper.lo ^ turn);                                           \
-        for (int i = 0; i < DPF_WORDS; i++) {                                                                          \
-            const lane x = (lane)((const type *)in)[i] ^ turn, draw = (lane)cells[i], total = x + draw;                \
-            const signed_lane left = (signed_lane)((total ^ x) & (total ^ draw)) >> SIGN;                              \
-            const signed_lane end = (signed_lane)x >> SIGN ^ (signed_lane)((lane) ~(lane)0 >> 1);                      \
-            const signed_lane sum = ((signed_lane)total & ~left) | (end & left);                                       \
-            const signed_lane above = bounded && sum < lower ? lower : sum;                                            \
-            ((result *)out)[i] = (type)((lane)(bounded && above > upper ? upper : above) ^ turn);                      \
+/* ---- the sum of integers and narrow noise in lanes */
+
+/* bounded: by more than the type. non_temporal: past the caches, but for 8-bit values. */
+typedef struct {
+    const char *x;
+    char *out;
+    int kind, bounded, non_temporal;
+    uint64_t lower, upper;
+} dpf_sums;
+
+DPF_INLINE dpf_sums sums_of(const dpf_release *how, const void *x, void *out) {
+    const int kind = how->kind;
+    return (dpf_sums){.x = x,
+                      .out = out,
+                      .kind = kind,
+                      .bounded = how->lower.lo != dpf_least(kind) || how->upper.lo != dpf_greatest(kind),
+                      .lower = how->lower.lo,
+                      .upper = how->upper.lo};
+}
+
+/* b where mask, else a. */
+#define DPF_BLEND(a, b, mask) ((a) ^ (((a) ^ (b)) & (mask)))
+
+/* Sums of values at .. end - 1 of a type: clamped_sum in lanes that are as wide as the type, and as
+ * the noise at least. half: by way of which compilers convert well, at most twice as wide.
+ * turned: 1 if lanes are to be turned, as turn_of says. */
+#define DPF_SUMS(name, type, half, narrow, lane, signed_lane, turned)                                                  \
+    DPF_INLINE void name(const dpf_sums *sums, const narrow *noise, int at, int end, int bounded, int non_temporal) {  \
+        enum { LANES = DPF_VECTOR / sizeof(lane), SIGN = 8 * sizeof(lane) - 1 };                                       \
+        const lane turn = (lane)((lane)(turned) << SIGN), top = (lane)((lane) ~(lane)0 >> 1);                          \
+        typedef lane lanes __attribute__((vector_size(DPF_VECTOR)));                                                   \
+        typedef signed_lane signed_lanes __attribute__((vector_size(DPF_VECTOR)));                                     \
+        typedef type cells __attribute__((vector_size(LANES * sizeof(type))));                                         \
+        typedef half halves __attribute__((vector_size(LANES * sizeof(half))));                                        \
+        for (int i = at; i < end; i += LANES) {                                                                        \
+            cells x;                                                                                                   \
+            lanes draw = {0};                                                                                          \
+            memcpy(&x, sums->x + i * (int)sizeof(type), sizeof x);                                                     \
+            for (int l = 0; l < LANES; l++)                                                                            \
+                draw[l] = (lane)noise[i + l];                                                                          \
+            lanes value = __builtin_convertvector(__builtin_convertvector(x, halves), lanes) ^ turn;                   \
+            DPF_ONCE(value);                                                                                           \
+            const lanes total = value + draw;                                                                          \
+            const lanes left = (lanes)((signed_lanes)((total ^ value) & (total ^ draw)) >> SIGN);                      \
+            lanes sum = DPF_BLEND(total, (lanes)((signed_lanes)value >> SIGN) ^ top, left);                            \
+            if (bounded) {                                                                                             \
+                const lanes lower = (lane)((lane)sums->lower ^ turn) - (lanes){0};                                     \
+                const lanes upper = (lane)((lane)sums->upper ^ turn) - (lanes){0};                                     \
+                sum = DPF_BLEND(sum, lower, (lanes)((signed_lanes)sum < (signed_lanes)lower));                         \
+                sum = DPF_BLEND(sum, upper, (lanes)((signed_lanes)sum > (signed_lanes)upper));                         \
+            }                                                                                                          \
+            x = __builtin_convertvector(__builtin_convertvector(sum ^ turn, halves), cells);                           \
+            if (non_temporal && sizeof x == DPF_VECTOR)                                                                \
+                DPF_STORE(sums->out + i * (int)sizeof(type), &x);                                                      \
+            else                                                                                                       \
+                memcpy(sums->out + i * (int)sizeof(type), &x, sizeof x);                                               \
         }                                                                                                              \
     }
-DPF_SUM_CELLS(DPF_INT64, int64_t, uint64_t, int64_t)
-DPF_SUM_CELLS(DPF_UINT64, uint64_t, uint64_t, int64_t)
-DPF_SUM_CELLS(DPF_INT32, int32_t, uint32_t, int32_t)
-DPF_SUM_CELLS(DPF_UINT32, uint32_t, uint32_t, int32_t)
-DPF_SUM_CELLS(DPF_INT16, int16_t, uint32_t, int32_t)
-DPF_SUM_CELLS(DPF_UINT16, uint16_t, uint32_t, int32_t)
-DPF_SUM_CELLS(DPF_INT8, int8_t, uint32_t, int32_t)
-DPF_SUM_CELLS(DPF_UINT8, uint8_t, uint32_t, int32_t)
+DPF_SUMS(DPF_INT64_cells, int64_t, int64_t, int32_t, uint64_t, int64_t, 0)
+DPF_SUMS(DPF_UINT64_cells, uint64_t, uint64_t, int32_t, uint64_t, int64_t, 1)
+DPF_SUMS(DPF_INT32_cells, int32_t, int32_t, int32_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_UINT32_cells, uint32_t, uint32_t, int32_t, uint32_t, int32_t, 1)
+DPF_SUMS(DPF_INT16_cells, int16_t, int16_t, int32_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_UINT16_cells, uint16_t, uint16_t, int32_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_INT8_cells, int8_t, int16_t, int32_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_UINT8_cells, uint8_t, uint16_t, int32_t, uint32_t, int32_t, 0)
 
+/* The sums of a batch of integers and draws by 32-bit words. */
 static void sum_cells(const dpf_release *how, const int32_t *cells, const void *in, void *out) {
-    const int kind = how->kind;
-    const int bounded = dpf_size(kind) < 4 || how->lower.lo != dpf_least(kind) || how->upper.lo != dpf_greatest(kind);
-    switch (2 * kind + bounded) {
+    const dpf_sums sums = sums_of(how, in, out);
+    switch (2 * sums.kind + (dpf_size(sums.kind) < 4 || sums.bounded)) {
 #define DPF_CELLS(kind, type)                                                                                          \
     case 2 * kind:                                                                                                     \
-        kind##_cells(how, cells, in, 0, out);                                                                          \
+        kind##_cells(&sums, cells, 0, DPF_WORDS, 0, 0);                                                                \
         break;                                                                                                         \
     case 2 * kind + 1:                                                                                                 \
-        kind##_cells(how, cells, in, 1, out);                                                                          \
+        kind##_cells(&sums, cells, 0, DPF_WORDS, 1, 0);                                                                \
         break;
         DPF_CELLS(DPF_INT64, int64_t)
         DPF_INTEGERS(DPF_CELLS)

@@ -13,65 +13,23 @@ enum {
     sets = DPF_LANES / lane_count /* register sets, one after another, that make a group */
 };
 
-/* Sums to make meanwhile, from the beginning of a line in out on; NULL there: none. */
-typedef struct {
-    const int16_t *noise;
-    const char *x;
-    char *out;
-    int kind, bounded, non_temporal; /* bounded: by more than the type; past the caches: but 8-bit values */
-    uint64_t lower, upper;
-} dpf_sums;
-
-/* b where mask, else a. */
-#define DPF_BLEND(a, b, mask) ((a) ^ (((a) ^ (b)) & (mask)))
-
-/* Sums of DPF_VECTOR values of a type, from number `at` on: clamped_sum in lanes that are as wide
- * as the type, and as the noise at least. turned: 1 if lanes are to be turned, as turn_of says. */
-#define DPF_SUMS(kind, type, lane, signed_lane, turned)                                                                \
-    DPF_INLINE void kind##_sums(const dpf_sums *sums, int at, int bounded, int non_temporal) {                         \
-        enum { LANES = DPF_VECTOR / sizeof(lane), SIGN = 8 * sizeof(lane) - 1 };                                       \
-        const lane turn = (lane)((lane)(turned) << SIGN), top = (lane)((lane) ~(lane)0 >> 1);                          \
-        typedef lane lanes __attribute__((vector_size(DPF_VECTOR)));                                                   \
-        typedef signed_lane signed_lanes __attribute__((vector_size(DPF_VECTOR)));                                     \
-        typedef type cells __attribute__((vector_size(LANES * sizeof(type))));                                         \
-        for (int i = at; i < at + DPF_VECTOR; i += LANES) {                                                            \
-            cells x;                                                                                                   \
-            lanes draw = {0};                                                                                          \
-            memcpy(&x, sums->x + i * (int)sizeof(type), sizeof x);                                                     \
-            for (int l = 0; l < LANES; l++)                                                                            \
-                draw[l] = (lane)sums->noise[i + l];                                                                    \
-            const lanes value = __builtin_convertvector(x, lanes) ^ turn, total = value + draw;                        \
-            const lanes left = (lanes)((signed_lanes)((total ^ value) & (total ^ draw)) >> SIGN);                      \
-            lanes sum = DPF_BLEND(total, (lanes)((signed_lanes)value >> SIGN) ^ top, left);                            \
-            if (bounded) {                                                                                             \
-                const lanes lower = (lane)((lane)sums->lower ^ turn) - (lanes){0};                                     \
-                const lanes upper = (lane)((lane)sums->upper ^ turn) - (lanes){0};                                     \
-                sum = DPF_BLEND(sum, lower, (lanes)((signed_lanes)sum < (signed_lanes)lower));                         \
-                sum = DPF_BLEND(sum, upper, (lanes)((signed_lanes)sum > (signed_lanes)upper));                         \
-            }                                                                                                          \
-            x = __builtin_convertvector(sum ^ turn, cells);                                                            \
-            if (non_temporal && sizeof x == DPF_VECTOR)                                                                \
-                DPF_STORE(sums->out + i * (int)sizeof(type), &x);                                                      \
-            else                                                                                                       \
-                memcpy(sums->out + i * (int)sizeof(type), &x, sizeof x);                                               \
-        }                                                                                                              \
-    }
-DPF_SUMS(DPF_INT64, int64_t, uint64_t, int64_t, 0)
-DPF_SUMS(DPF_UINT64, uint64_t, uint64_t, int64_t, 1)
-DPF_SUMS(DPF_INT32, int32_t, uint32_t, int32_t, 0)
-DPF_SUMS(DPF_UINT32, uint32_t, uint32_t, int32_t, 1)
-DPF_SUMS(DPF_INT16, int16_t, uint16_t, int16_t, 0)
-DPF_SUMS(DPF_UINT16, uint16_t, uint16_t, int16_t, 1)
-DPF_SUMS(DPF_INT8, int8_t, uint16_t, int16_t, 0)
-DPF_SUMS(DPF_UINT8, uint8_t, uint16_t, int16_t, 0)
+DPF_SUMS(DPF_INT64_sums, int64_t, int64_t, int16_t, uint64_t, int64_t, 0)
+DPF_SUMS(DPF_UINT64_sums, uint64_t, uint64_t, int16_t, uint64_t, int64_t, 1)
+DPF_SUMS(DPF_INT32_sums, int32_t, int32_t, int16_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_UINT32_sums, uint32_t, uint32_t, int16_t, uint32_t, int32_t, 1)
+DPF_SUMS(DPF_INT16_sums, int16_t, int16_t, int16_t, uint16_t, int16_t, 0)
+DPF_SUMS(DPF_UINT16_sums, uint16_t, uint16_t, int16_t, uint16_t, int16_t, 1)
+DPF_SUMS(DPF_INT8_sums, int8_t, int16_t, int16_t, uint16_t, int16_t, 0)
+DPF_SUMS(DPF_UINT8_sums, uint8_t, uint16_t, int16_t, uint16_t, int16_t, 0)
 
 #define DPF_MEANWHILE(kind)                                                                                            \
-    (sums->bounded        ? kind##_sums(sums, at, 1, sums->non_temporal)                                               \
-     : sums->non_temporal ? kind##_sums(sums, at, 0, 1)                                                                \
-                          : kind##_sums(sums, at, 0, 0))
+    (sums->bounded        ? kind##_sums(sums, noise, at, at + DPF_VECTOR, 1, sums->non_temporal)                       \
+     : sums->non_temporal ? kind##_sums(sums, noise, at, at + DPF_VECTOR, 0, 1)                                        \
+                          : kind##_sums(sums, noise, at, at + DPF_VECTOR, 0, 0))
 
-DPF_INLINE void sum_meanwhile(const dpf_sums *sums, int at) {
-    if (!sums->out)
+/* From number `at` on, if there are any. */
+DPF_INLINE void sum_meanwhile(const dpf_sums *sums, const int16_t *noise, int at) {
+    if (!noise)
         return;
     if (sums->kind == DPF_INT64) { /* without a jump through a table of addresses */
         DPF_MEANWHILE(DPF_INT64);
@@ -98,10 +56,12 @@ DPF_INLINE void look_up(const int16_t *restrict table, const uint32_t *restrict 
 }
 
 /* The words of group `next`, and meanwhile the lookups of a group's words, and sums. prefetch: what
- * the caller reads next, a line for each step of lookups. */
+ * the caller reads next, a line for each step of lookups. before: the noise of sums, which begin
+ * with a line of out; NULL: there are none. */
 __attribute__((noinline)) static void group_meanwhile(const dpf_release *how, uint64_t next,
                                                       uint32_t *restrict next_words, const uint32_t *restrict words,
-                                                      int16_t *restrict noise, uintptr_t prefetch, dpf_sums sums) {
+                                                      int16_t *restrict noise, uintptr_t prefetch, dpf_sums sums,
+                                                      const int16_t *before) {
     enum { L = lane_count, STEP = 4 / sets }; /* words for each quarter round of the first eight double rounds */
     const int16_t *restrict const table = how->plan->table;
     const uint64_t counter = next * DPF_LANES;
@@ -133,7 +93,7 @@ __attribute__((noinline)) static void group_meanwhile(const dpf_release *how, ui
             DPF_STEP_OF(5, 1, 6, 11, 12);
             DPF_STEP_OF(6, 2, 7, 8, 13);
             DPF_STEP_OF(7, 3, 4, 9, 14);
-            sum_meanwhile(&sums, DPF_VECTOR * at);
+            sum_meanwhile(&sums, before, DPF_VECTOR * at);
         }
         for (int round = 8; round < 10; round++)
             DPF_DOUBLE_ROUND(DPF_VECTOR_ROTATE, x);
@@ -164,13 +124,9 @@ static void sum_apart(const dpf_release *how, const int16_t *noise, const char *
     for (int64_t from = 0; from < n; from += DPF_PIECE) {
         _Alignas(64) int64_t sums[DPF_PIECE];
         const int64_t m = n - from < DPF_PIECE ? n - from : DPF_PIECE;
-        const int64_t *given = sums;
-        if (how->kind == DPF_INT64)
-            given = (const int64_t *)(x + size * from);
-        else
-            widen(how->kind, x + size * from, m, sums);
+        widen(how->kind, x + size * from, m, sums);
         for (int64_t i = 0; i < m; i++) {
-            const int64_t sum = clamped_sum(given[i], noise[from + i], lower, upper) ^ turn;
+            const int64_t sum = clamped_sum(sums[i], noise[from + i], lower, upper) ^ turn;
             sums[i] = noise[from + i] == DPF_UNDECIDED ? 0 : sum;
         }
         if (size < 8)
@@ -234,18 +190,12 @@ __attribute__((noinline)) static void add_by_table(dpf_job *job) {
                     look_up(how->plan->table, words + word, found + 2 * word, DPF_LANES);
             } else {
                 const int whole = done == ready - group_draws;
-                const dpf_sums sums = {.noise = whole ? old + (done - begin) : NULL,
-                                       .x = x + size * (done - skip),
-                                       .out = whole ? out + size * (done - skip) : NULL,
-                                       .kind = kind,
-                                       .bounded = size == 1 || how->lower.lo != dpf_least(kind) ||
-                                                  how->upper.lo != dpf_greatest(kind),
-                                       .lower = how->lower.lo,
-                                       .upper = how->upper.lo,
-                                       .non_temporal = how->non_temporal};
+                dpf_sums sums = sums_of(how, x + size * (done - skip), out + size * (done - skip));
+                sums.bounded |= size == 1;
+                sums.non_temporal = how->non_temporal;
                 const uintptr_t coming = (uintptr_t)x + (uintptr_t)(size * (ready - skip)); /* the next sums */
                 group_meanwhile(how, group + (uint64_t)at / group_draws + 1, my.words[!turn], words, found, coming,
-                                sums);
+                                sums, whole ? old + (done - begin) : NULL);
                 if (!whole && ready > done)
                     sum_apart(how, old + (done - begin), x + size * (done - skip), out + size * (done - skip),
                               ready - done);

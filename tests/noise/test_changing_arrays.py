@@ -8,47 +8,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import tiers
 from fresh import python
+from turned import REFUSALS, Turned, needs_single_steps, orders
 
 import dpfast
 from dpfast import postprocess
-from dpfast.errors import OtherInputError, ParameterError
-
-REFUSALS = ParameterError, OtherInputError
-HOME = str(Path(dpfast.__file__).parent)
-
-
-def changed_at(step: int, call: Callable[[], Any], change: Callable[[], None]) -> tuple[Any, int]:
-    """What comes of `change` before that line of dpfast; without it, the count of lines."""
-    steps = 0
-
-    def trace(frame: Any, event: str, _argument: object) -> Any:
-        nonlocal steps
-        if not frame.f_code.co_filename.startswith(HOME):
-            return None
-        if event == "line":
-            if steps == step:
-                change()
-                sys.settrace(before)  # nothing is left to count
-            steps += 1
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        found = call()
-    except REFUSALS as error:
-        found = error
-    finally:
-        sys.settrace(before)
-    return found, steps
-
 
 KEYS = np.zeros(40, np.int64)
 CENTRE = 10**6  # noise of scale 1 is below 1000, but for a chance of e^-1000
@@ -139,30 +109,21 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
 }  # fmt: skip
 
 
-DEAR = {"units far apart", "integers by key", "sealed values"}  # each beside one that takes the same way
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in CALLS])
-def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
-    """A change before each line of Python: a right answer or a refusal (C: below)."""
+@needs_single_steps
+@pytest.mark.parametrize("name", CALLS)
+def test_the_array_changes_between_any_two_reads(tmp_path, name) -> None:
+    """A right answer or a refusal, whatever content each instruction sees that reads the array."""
     call, right, wrong, holds = CALLS[name]
-    for first, then in ((right, wrong), (wrong, right)):
-        array = right.copy()
-
-        def write(content: Any, array: np.ndarray = array) -> None:
-            array[:] = content
-
-        write(right)
-        call(array.copy())  # with this kernel loaded
-        write(right)
-        steps, outcomes = changed_at(-1, lambda: call(array), lambda: None)[1], set()
-        assert steps > 5
-        for step in range(steps):
-            write(first)
-            found, _ = changed_at(step, lambda: call(array), lambda: write(then))
-            outcomes.add(isinstance(found, REFUSALS))
-            assert isinstance(found, REFUSALS) or holds(found), (step, found)
-        assert False in outcomes  # the last moments are too late to matter, or the first ones early enough
+    array = Turned(tmp_path, (right, np.full_like(right, wrong) if np.isscalar(wrong) else wrong.astype(right.dtype)))
+    call(right.copy())  # with this kernel loaded
+    reads = max(array.asked(call, bytes([first]))[1] for first in (0, 1))
+    refused = set()
+    for order in orders(reads, len(name), each=True):
+        found, _ = array.asked(call, order)
+        refused.add(isinstance(found, REFUSALS))
+        assert isinstance(found, REFUSALS) or holds(found), (order, found)
+    assert reads > 0
+    assert False in refused  # the last moments are too late to matter, or the first ones early enough
 
 
 @pytest.mark.slow
@@ -203,7 +164,7 @@ def test_a_second_thread_writes_the_answers() -> None:
     assert output == "600\n"
 
 
-WRITTEN = {  # the mechanism, and two values that another thread writes in turn
+WRITTEN: dict[str, tuple[Any, Any, tuple[Any, Any]]] = {  # the mechanism, and two values that are written in turn
     "table": (dpfast.DiscreteLaplace(1, 10), np.int64, (5, 10**6)),
     "doubles": (dpfast.DiscreteLaplace(1, 10**6), np.int64, (5, 10**15)),
     "two limbs": (dpfast.DiscreteLaplace(1, 2**57), np.int64, (-(2**60), 2**60)),
@@ -213,6 +174,9 @@ WRITTEN = {  # the mechanism, and two values that another thread writes in turn
     "float32": (dpfast.Laplace(1, 1, granularity=0.5), np.float32, (0.375, 1000.125)),
     "real, two limbs": (dpfast.Laplace(1, 1, granularity=2.0**-50), np.float64, (0.3, 100.7)),
 }
+
+
+DRAWS = 3000  # more than a batch, and a part of one
 
 
 def noised(mechanism: Any, values: np.ndarray, *, constant_work: bool) -> np.ndarray:
@@ -247,14 +211,80 @@ def written(values: np.ndarray, contents: tuple[Any, Any]) -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
+LAWS = {
+    "table": dpfast.DiscreteLaplace(1, 10),
+    "doubles": dpfast.DiscreteLaplace(1, 1000),
+    "two limbs": dpfast.DiscreteLaplace(1, 2**57),
+}
+for dtype in tiers.KINDS:  # values on both sides of 0, or far from one another: a sum of two reads shows
+    if dtype.kind in "iu":
+        ends = (5, -5) if dtype.kind == "i" else (5, np.iinfo(dtype).max - 5)
+        WRITTEN |= {
+            f"{law}, {dtype}": (LAWS[law], dtype, ends) for law in LAWS if law != "two limbs" or dtype.itemsize == 8
+        }
+
+
+@needs_single_steps
 @pytest.mark.parametrize(
-    ("name", "constant_work"),
+    ("name", "isa"),
     [
-        pytest.param(name, way, marks=[pytest.mark.slow] * (name == "real, two limbs" and way))  # below, it is NaN
+        pytest.param(
+            name, isa, marks=[pytest.mark.slow] * ((name, isa) == ("doubles", 0))
+        )  # most of its draws are left
         for name in WRITTEN
-        for way in (False, True)
+        for isa in tiers.ISAS
     ],
 )
+def test_values_that_change_between_any_two_reads(monkeypatch, tmp_path, name, isa) -> None:
+    """Each result is that of a value that one instruction read, with the draw's own noise.
+
+    Also where a draw is undecided, whose value is read a second time.
+    """
+    given, dtype, contents = WRITTEN[name]
+    mechanism, both = copy.copy(given), [np.full(DRAWS, content, dtype) for content in contents]
+    tiers.only_isa(monkeypatch, isa)
+    tiers.narrow_margins(mechanism, 0.499)  # some draws are left to the exact tier
+    array = Turned(tmp_path, (both[0], both[1]))
+    for constant_work in False, True:
+        call = partial(noised, mechanism, constant_work=constant_work)
+        right = [call(content) for content in both]
+        for seed in range(3):
+            order = np.random.default_rng(seed).integers(0, 2, 2 * DRAWS, dtype=np.uint8)
+            found, reads = array.asked(call, bytes(order))
+            assert reads >= DRAWS // 64
+            assert ((found == right[0]) | (found == right[1])).all()
+            assert (found != right[0]).any()
+            assert (found != right[1]).any()
+
+
+@needs_single_steps
+@pytest.mark.parametrize("isa", tiers.ISAS)
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "float32", "real, two limbs"])
+def test_a_value_that_is_not_finite_at_one_read(monkeypatch, tmp_path, name, isa) -> None:
+    """The release fails and leaves zeros, or nothing that is not finite was used."""
+    given, dtype, (content, _) = WRITTEN[name]
+    mechanism, finite = copy.copy(given), np.full(DRAWS, content, dtype)
+    tiers.only_isa(monkeypatch, isa)
+    tiers.narrow_margins(mechanism, 0.499)
+    array = Turned(tmp_path, (finite, np.full_like(finite, np.nan)))
+    for constant_work in False, True:
+        right, outcomes = noised(mechanism, finite, constant_work=constant_work), set()
+        out = np.empty_like(finite)
+
+        def call(values: np.ndarray, *, out: np.ndarray = out, constant_work: bool = constant_work) -> None:
+            tiers.noised(mechanism, values, bytes(32), constant_work=constant_work, out=out)
+
+        _, reads = array.asked(call, bytes(1))
+        for order in orders(reads, 0, each=False):
+            out[:] = 777
+            refused, _ = array.asked(call, order)
+            outcomes.add(refused is not None)
+            assert not out.any() if refused else np.array_equal(out, right)
+        assert True in outcomes
+
+
+@pytest.mark.parametrize("constant_work", [False, True])
+@pytest.mark.parametrize("name", ["two limbs", "float32", "real, two limbs"])
 def test_a_second_thread_writes_the_values(name, constant_work) -> None:
     """Each result is that of a value that stood there, with the draw's own noise.
 
@@ -273,27 +303,3 @@ def test_a_second_thread_writes_the_values(name, constant_work) -> None:
             if mixed >= 3:
                 break
     assert mixed, "no release saw a change"
-
-
-@pytest.mark.parametrize("constant_work", [False, True])
-@pytest.mark.parametrize("name", ["laplace", "gaussian", "float32", "real, two limbs"])
-def test_a_second_thread_writes_what_is_not_finite(name, constant_work) -> None:
-    """The release fails and leaves zeros, or nothing that is not finite was read."""
-    given, dtype, (content, _) = WRITTEN[name]
-    mechanism, n, outcomes = copy.copy(given), 3000, set()
-    tiers.narrow_margins(mechanism, 0.499)
-    right = noised(mechanism, np.full(n, content, dtype), constant_work=constant_work)
-    values = np.full(n, content, dtype)
-    with written(values, (content, np.nan)):
-        for _ in range(5000):
-            out = np.full(n, 777, dtype)
-            try:
-                tiers.noised(mechanism, values, bytes(32), constant_work=constant_work, out=out)
-            except ParameterError:
-                assert not out.any()
-                outcomes.add("refused")
-                break
-            else:
-                assert np.array_equal(out, right)
-                outcomes.add("released")
-    assert "refused" in outcomes
