@@ -15,8 +15,8 @@ DPF_INLINE int accepts_all(const uint32_t *accept, int accept_below) {
 }
 
 /* Real values and their noise by 32-bit words in one sum, exact but for y + noise, for whose
- * rounding the margin is less (laplace.md, section 3). 0: the sums mean nothing, for a value has
- * more than 40 bits before the point, or is no number. */
+ * rounding the margin is less (laplace.md, section 3). Of each value there is one use. 0: the sums
+ * mean nothing, for a value has more than 40 bits before the point, or is no number. */
 DPF_INLINE int sum_reals(const dpf_law *law, const dpf_release *given, int kind, int bounded, const void *in,
                          const dpf_short *restrict s, int64_t *restrict sums) {
     dpf_release how = *given;

@@ -65,17 +65,9 @@ static int runs(void) {
 
 DPF_BEGIN
 
-/* A vector that was just read, as it was read. Another thread may write values during a call, and a
- * compiler that knows only where a vector came from reads it there again to use it again: GCC does,
+/* Behind a copy of values, which alone is used. Another thread may write values during a call, and
+ * a compiler that knows only where one came from may read it there again to use it again: GCC does,
  * where an instruction takes it from memory. */
-#ifdef __x86_64__
-#define DPF_ONCE(vector) __asm__("" : "+v"(vector))
-#elif defined(__aarch64__)
-#define DPF_ONCE(vector) __asm__("" : "+w"(vector))
-#else
-#define DPF_ONCE(vector) __asm__("" : "+m"(vector))
-#endif
-/* The same of a copy in memory, behind the loop that makes it. */
 #define DPF_COPIED __asm__ volatile("" ::: "memory")
 
 /* A CPU without lzcnt executes bsr in its place, and the logarithms in integers would read beyond

@@ -269,10 +269,10 @@ DPF_INLINE dpf_sums sums_of(const dpf_release *how, const void *x, void *out) {
             cells x;                                                                                                   \
             lanes draw = {0};                                                                                          \
             memcpy(&x, sums->x + i * (int)sizeof(type), sizeof x);                                                     \
+            DPF_COPIED;                                                                                                \
             for (int l = 0; l < LANES; l++)                                                                            \
                 draw[l] = (lane)noise[i + l];                                                                          \
-            lanes value = __builtin_convertvector(__builtin_convertvector(x, halves), lanes) ^ turn;                   \
-            DPF_ONCE(value);                                                                                           \
+            const lanes value = __builtin_convertvector(__builtin_convertvector(x, halves), lanes) ^ turn;             \
             const lanes total = value + draw;                                                                          \
             const lanes left = (lanes)((signed_lanes)((total ^ value) & (total ^ draw)) >> SIGN);                      \
             lanes sum = DPF_BLEND(total, (lanes)((signed_lanes)value >> SIGN) ^ top, left);                            \
