@@ -21,12 +21,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Executor
 
 ROOT = Path(__file__).resolve().parents[2]  # it is a program, too, and finds no module of the tests
 CONDA = "-march=nocona -mtune=haswell -ftree-vectorize -fPIC -fstack-protector-strong -fno-plt -O2 -ffunction-sections"
@@ -83,7 +87,7 @@ def _need(tool: str, package: str) -> None:
 
 class _Builds:
     def __init__(self, folder: Path) -> None:
-        self.folder, self.made = folder, 0
+        self.folder, self.made, self.lock = folder, 0, Lock()
         self.tree = folder / "tree"
         self.tree.mkdir()
         built = shutil.ignore_patterns("*.so", "*.o", "__pycache__", "_dpf.c")
@@ -112,28 +116,20 @@ class _Builds:
         plain = self.build("")
         golden = self.draws(plain)["digest"]
         assert golden == _drawn(_installed(), self.cases)["digest"], "the installed build is not one of this text"
-        figures: dict[str, Any] = {"draws": golden, "equal": 0, "compiled alone": [], "refused": 0, BY_ITSELF: 0}
-        for compiler, all_flags in SOUND.items():
-            for flags in all_flags:
-                library = self.build(flags, compiler)
-                found = self.draws(library)
+        figures: dict[str, Any] = {"draws": golden, "equal": 0, "compiled alone": []}
+        with ThreadPoolExecutor(2) as pool:  # two builds at a time
+            for (flags, compiler), found in self.tried(pool, SOUND, lambda *how: self.draws(self.build(*how))):
                 if not found:  # -march= of another machine
                     assert "-march=" in flags.replace("-march=native", ""), (compiler, flags)
                     figures["compiled alone"].append(flags)
                     continue
                 assert (found["digest"], found["flushes"]) == (golden, False), (compiler, flags, found)
                 figures["equal"] += 1
-        for compiler, all_flags in UNSAFE.items():
-            for flags in all_flags:
-                self.refused(flags, compiler)
-                figures["refused"] += 1
-        for compiler, all_flags in SILENT.items():
-            for flags in all_flags:
-                self.found_by_itself(flags, compiler)
-                figures[BY_ITSELF] += 1
-        for cpu, best in CPUS.items():
-            found = self.draws(plain, cpu)
-            assert (found["best"], found["digest"]) == (best, golden), (cpu, found)
+            figures["refused"] = len(list(self.tried(pool, UNSAFE, self.refused)))
+            figures[BY_ITSELF] = len(list(self.tried(pool, SILENT, self.found_by_itself)))
+            emulated = pool.map(partial(self.draws, plain), CPUS)
+            for (cpu, best), found in zip(CPUS.items(), emulated, strict=True):
+                assert (found["best"], found["digest"]) == (best, golden), (cpu, found)
         figures["cpus"] = len(CPUS)
         unasked = self.build("-mlzcnt")
         for name in ("portable", "avx2"):
@@ -143,6 +139,12 @@ class _Builds:
         self.planted()
         figures[BY_ITSELF] += 1
         return {**figures, "builds": self.made}
+
+    @staticmethod
+    def tried(pool: Executor, table: dict[str, Any], work: Callable[[str, str], Any]) -> Iterator[Any]:
+        """Each pair of flags and compiler of a table, with what came of it."""
+        pairs = [(flags, compiler) for compiler, all_flags in table.items() for flags in all_flags]
+        return zip(pairs, pool.map(work, *zip(*pairs, strict=True)), strict=True)
 
     def planted(self) -> None:
         """A cipher that is not ChaCha20, equal on each instruction set, is found."""
@@ -167,8 +169,9 @@ class _Builds:
 
     def build(self, flags: str, compiler: str = "gcc", *, last: str = "", fails: bool = False) -> Any:
         """A new build's library, with CFLAGS and flags behind ours; or the failure's message."""
-        self.made += 1
-        made = self.folder / str(self.made)
+        with self.lock:
+            self.made += 1
+            made = self.folder / str(self.made)
         made.mkdir()
         environment = {**os.environ, "CC": compiler, "CFLAGS": flags}
         if last:

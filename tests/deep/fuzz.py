@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzing guided by coverage, whose figures add up over runs: tests/fuzz/ under atheris.
 
-FUZZ_SECONDS: of CPU time for each target; 0 only records what a folder holds. FUZZ_KEEP: a folder
-of corpora, findings and counts, kept between runs; a file STOP in it ends a run after its turns.
-Runs are added to those of docs/assurance/fuzz.json, and tests/fuzz/corpus/ gets the smallest inputs
-that reach all that was reached. The branches that the inputs take are counted by coverage.py.
+FUZZ_SECONDS: of CPU time for each target, 60 unless told; 0 only records what a folder holds.
+FUZZ_KEEP: a folder of corpora, findings and counts, kept between runs; a file STOP in it ends a run
+after its turns. Runs are added to those of docs/assurance/fuzz.json, and tests/fuzz/corpus/ gets
+the smallest inputs that reach all that was reached. The branches that the inputs take are counted
+by coverage.py.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def check(*, cheap: bool) -> dict[str, Any]:
     if cheap:
         return {name: _replayed(name, 10) for name in TARGETS}
     keep = Path(os.environ.get("FUZZ_KEEP") or tempfile.mkdtemp())
-    run(keep, float(os.environ.get("FUZZ_SECONDS", "1800")))
+    run(keep, float(os.environ.get("FUZZ_SECONDS", "60")), workers=2)
     path = ASSURANCE / "fuzz.json"
     figures = added(json.loads(path.read_text())["figures"]["runs"] if path.exists() else [], keep)
     for name in TARGETS:

@@ -84,7 +84,7 @@ def _built_and_tested(folder: Path, python: str, least: dict[str, str]) -> dict[
     checks = _run(folder, str(tools / "dpfast"), "selftest")
     files = [str(every_test_file(folder / "source" / "tests")[f"test_{name}.py"]) for name in FILES]
     # Old libraries warn of what newer ones deprecated: here a warning is no error.
-    tests = _run(folder, str(tools / "pytest"), "-q", "-W", "ignore", *files)
+    tests = _run(folder, str(tools / "pytest"), "-q", "-n", "auto", "-W", "ignore", *files)
     return {
         "python": _run(folder, str(tools / "python"), "--version").split()[1],
         "floors": least,

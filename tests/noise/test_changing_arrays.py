@@ -280,7 +280,7 @@ def test_a_value_that_is_not_finite_at_one_read(monkeypatch, tmp_path, name, isa
 
         _, reads = array.asked(call, bytes(1))
         assert reads >= FEW_DRAWS // 64
-        # one read alone; where a register holds fewer values, and more are left to the exact tier, fewer
+        # one read alone; fewer where a register holds fewer values and the exact tier decides more
         for order in [bytes(k) + bytes([1, 0]) for k in range(0, reads, (41, 7, 3)[isa])]:
             out[:] = 777
             refused, _ = array.asked(call, order)
