@@ -255,16 +255,14 @@ DPF_INLINE dpf_sums sums_of(const dpf_release *how, const void *x, void *out) {
 #define DPF_BLEND(a, b, mask) ((a) ^ (((a) ^ (b)) & (mask)))
 
 /* Sums of values at .. end - 1 of a type: clamped_sum in lanes that are as wide as the type, and as
- * the noise at least. half: by way of which compilers convert well, at most twice as wide.
- * turned: 1 if lanes are to be turned, as turn_of says. */
-#define DPF_SUMS(name, type, half, narrow, lane, signed_lane, turned)                                                  \
+ * the noise at least. turned: 1 if lanes are to be turned, as turn_of says. */
+#define DPF_SUMS(name, type, narrow, lane, signed_lane, turned)                                                        \
     DPF_INLINE void name(const dpf_sums *sums, const narrow *noise, int at, int end, int bounded, int non_temporal) {  \
         enum { LANES = DPF_VECTOR / sizeof(lane), SIGN = 8 * sizeof(lane) - 1 };                                       \
         const lane turn = (lane)((lane)(turned) << SIGN), top = (lane)((lane) ~(lane)0 >> 1);                          \
         typedef lane lanes __attribute__((vector_size(DPF_VECTOR)));                                                   \
         typedef signed_lane signed_lanes __attribute__((vector_size(DPF_VECTOR)));                                     \
         typedef type cells __attribute__((vector_size(LANES * sizeof(type))));                                         \
-        typedef half halves __attribute__((vector_size(LANES * sizeof(half))));                                        \
         for (int i = at; i < end; i += LANES) {                                                                        \
             cells x;                                                                                                   \
             lanes draw = {0};                                                                                          \
@@ -272,7 +270,7 @@ DPF_INLINE dpf_sums sums_of(const dpf_release *how, const void *x, void *out) {
             DPF_COPIED;                                                                                                \
             for (int l = 0; l < LANES; l++)                                                                            \
                 draw[l] = (lane)noise[i + l];                                                                          \
-            const lanes value = __builtin_convertvector(__builtin_convertvector(x, halves), lanes) ^ turn;             \
+            const lanes value = __builtin_convertvector(x, lanes) ^ turn;                                              \
             const lanes total = value + draw;                                                                          \
             const lanes left = (lanes)((signed_lanes)((total ^ value) & (total ^ draw)) >> SIGN);                      \
             lanes sum = DPF_BLEND(total, (lanes)((signed_lanes)value >> SIGN) ^ top, left);                            \
@@ -282,26 +280,45 @@ DPF_INLINE dpf_sums sums_of(const dpf_release *how, const void *x, void *out) {
                 sum = DPF_BLEND(sum, lower, (lanes)((signed_lanes)sum < (signed_lanes)lower));                         \
                 sum = DPF_BLEND(sum, upper, (lanes)((signed_lanes)sum > (signed_lanes)upper));                         \
             }                                                                                                          \
-            x = __builtin_convertvector(__builtin_convertvector(sum ^ turn, halves), cells);                           \
+            x = __builtin_convertvector(sum ^ turn, cells);                                                            \
             if (non_temporal && sizeof x == DPF_VECTOR)                                                                \
                 DPF_STORE(sums->out + i * (int)sizeof(type), &x);                                                      \
             else                                                                                                       \
                 memcpy(sums->out + i * (int)sizeof(type), &x, sizeof x);                                               \
         }                                                                                                              \
     }
-DPF_SUMS(DPF_INT64_cells, int64_t, int64_t, int32_t, uint64_t, int64_t, 0)
-DPF_SUMS(DPF_UINT64_cells, uint64_t, uint64_t, int32_t, uint64_t, int64_t, 1)
-DPF_SUMS(DPF_INT32_cells, int32_t, int32_t, int32_t, uint32_t, int32_t, 0)
-DPF_SUMS(DPF_UINT32_cells, uint32_t, uint32_t, int32_t, uint32_t, int32_t, 1)
-DPF_SUMS(DPF_INT16_cells, int16_t, int16_t, int32_t, uint32_t, int32_t, 0)
-DPF_SUMS(DPF_UINT16_cells, uint16_t, uint16_t, int32_t, uint32_t, int32_t, 0)
-DPF_SUMS(DPF_INT8_cells, int8_t, int16_t, int32_t, uint32_t, int32_t, 0)
-DPF_SUMS(DPF_UINT8_cells, uint8_t, uint16_t, int32_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_INT64_cells, int64_t, int32_t, uint64_t, int64_t, 0)
+DPF_SUMS(DPF_UINT64_cells, uint64_t, int32_t, uint64_t, int64_t, 1)
+DPF_SUMS(DPF_INT32_cells, int32_t, int32_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_UINT32_cells, uint32_t, int32_t, uint32_t, int32_t, 1)
+
+/* The same of values of 16 bits or fewer and noise of 32, where the values' copy lies: by a loop,
+ * which compilers convert better. A draw by a 32-bit word is below 2^25, so no sum leaves 32 bits
+ * but an undecided one, which is none. */
+#define DPF_FEW_BITS(name, type)                                                                                       \
+    DPF_INLINE void name(const dpf_sums *sums, const int32_t *restrict noise, int at, int end, int bounded,            \
+                         int non_temporal) {                                                                           \
+        typedef type __attribute__((may_alias)) cell;                                                                  \
+        cell *restrict const x = (cell *)sums->out;                                                                    \
+        const int32_t lower = (int32_t)sums->lower, upper = (int32_t)sums->upper;                                      \
+        memcpy(x + at, (const cell *)sums->x + at, (size_t)(end - at) * sizeof *x);                                    \
+        DPF_COPIED;                                                                                                    \
+        for (int i = at; i < end; i++) {                                                                               \
+            const int32_t sum = (int32_t)((uint32_t)x[i] + (uint32_t)noise[i]);                                        \
+            const int32_t above = sum < lower ? lower : sum;                                                           \
+            x[i] = (type)(above > upper ? upper : above);                                                              \
+        }                                                                                                              \
+        (void)bounded, (void)non_temporal; /* always, and never */                                                     \
+    }
+DPF_FEW_BITS(DPF_INT16_cells, int16_t)
+DPF_FEW_BITS(DPF_UINT16_cells, uint16_t)
+DPF_FEW_BITS(DPF_INT8_cells, int8_t)
+DPF_FEW_BITS(DPF_UINT8_cells, uint8_t)
 
 /* The sums of a batch of integers and draws by 32-bit words. */
 static void sum_cells(const dpf_release *how, const int32_t *cells, const void *in, void *out) {
     const dpf_sums sums = sums_of(how, in, out);
-    switch (2 * sums.kind + (dpf_size(sums.kind) < 4 || sums.bounded)) {
+    switch (2 * sums.kind + sums.bounded) {
 #define DPF_CELLS(kind, type)                                                                                          \
     case 2 * kind:                                                                                                     \
         kind##_cells(&sums, cells, 0, DPF_WORDS, 0, 0);                                                                \

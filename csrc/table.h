@@ -13,14 +13,14 @@ enum {
     sets = DPF_LANES / lane_count /* register sets, one after another, that make a group */
 };
 
-DPF_SUMS(DPF_INT64_sums, int64_t, int64_t, int16_t, uint64_t, int64_t, 0)
-DPF_SUMS(DPF_UINT64_sums, uint64_t, uint64_t, int16_t, uint64_t, int64_t, 1)
-DPF_SUMS(DPF_INT32_sums, int32_t, int32_t, int16_t, uint32_t, int32_t, 0)
-DPF_SUMS(DPF_UINT32_sums, uint32_t, uint32_t, int16_t, uint32_t, int32_t, 1)
-DPF_SUMS(DPF_INT16_sums, int16_t, int16_t, int16_t, uint16_t, int16_t, 0)
-DPF_SUMS(DPF_UINT16_sums, uint16_t, uint16_t, int16_t, uint16_t, int16_t, 1)
-DPF_SUMS(DPF_INT8_sums, int8_t, int16_t, int16_t, uint16_t, int16_t, 0)
-DPF_SUMS(DPF_UINT8_sums, uint8_t, uint16_t, int16_t, uint16_t, int16_t, 0)
+DPF_SUMS(DPF_INT64_sums, int64_t, int16_t, uint64_t, int64_t, 0)
+DPF_SUMS(DPF_UINT64_sums, uint64_t, int16_t, uint64_t, int64_t, 1)
+DPF_SUMS(DPF_INT32_sums, int32_t, int16_t, uint32_t, int32_t, 0)
+DPF_SUMS(DPF_UINT32_sums, uint32_t, int16_t, uint32_t, int32_t, 1)
+DPF_SUMS(DPF_INT16_sums, int16_t, int16_t, uint16_t, int16_t, 0)
+DPF_SUMS(DPF_UINT16_sums, uint16_t, int16_t, uint16_t, int16_t, 1)
+DPF_SUMS(DPF_INT8_sums, int8_t, int16_t, uint16_t, int16_t, 0)
+DPF_SUMS(DPF_UINT8_sums, uint8_t, int16_t, uint16_t, int16_t, 0)
 
 #define DPF_MEANWHILE(kind)                                                                                            \
     (sums->bounded        ? kind##_sums(sums, noise, at, at + DPF_VECTOR, 1, sums->non_temporal)                       \

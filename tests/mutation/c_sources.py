@@ -64,6 +64,8 @@ MUTANTS = [
            "test_whole_batches.py -k test_reals"),
     Mutant("narrow sums of a whole batch have no upper bound", "csrc/sum.h", "DPF_BLEND(sum, upper, ", "DPF_BLEND(sum, sum, ",
            "test_whole_batches.py -k test_counts"),
+    Mutant("sums of few bits have no upper bound", "csrc/sum.h", "(type)(above > upper ? upper : above)", "(type)above",
+           "test_whole_batches.py -k test_counts"),
     Mutant("values are read again", "csrc/machine.h", """__asm__ volatile("" ::: "memory")""", "(void)0",
            "test_changing_arrays.py -k 'test_values or finite'"),
     Mutant("a second read of a real is not looked at, in bulk", "csrc/refine.h", "                    job->refused = 1; /* another", "                    (void)0; /* another",
