@@ -293,20 +293,20 @@ DPF_SUMS(DPF_INT32_cells, int32_t, int32_t, uint32_t, int32_t, 0)
 DPF_SUMS(DPF_UINT32_cells, uint32_t, int32_t, uint32_t, int32_t, 1)
 
 /* The same of values of 16 bits or fewer and noise of 32, where the values' copy lies: by a loop,
- * which compilers convert better. A draw by a 32-bit word is below 2^25, so no sum leaves 32 bits
- * but an undecided one, which is none. */
+ * which compilers convert better. A draw of an integer law by a 32-bit word is below 2^25, so no
+ * sum leaves 32 bits but an undecided one, which is none. */
 #define DPF_FEW_BITS(name, type)                                                                                       \
-    DPF_INLINE void name(const dpf_sums *sums, const int32_t *restrict noise, int at, int end, int bounded,            \
-                         int non_temporal) {                                                                           \
+    __attribute__((noinline)) static void name(const dpf_sums *sums, const int32_t *restrict noise, int at, int end,   \
+                                               int bounded, int non_temporal) {                                        \
         typedef type __attribute__((may_alias)) cell;                                                                  \
         cell *restrict const x = (cell *)sums->out;                                                                    \
         const int32_t lower = (int32_t)sums->lower, upper = (int32_t)sums->upper;                                      \
-        memcpy(x + at, (const cell *)sums->x + at, (size_t)(end - at) * sizeof *x);                                    \
+        memcpy(x + at, sums->x + at * (int)sizeof *x, (size_t)(end - at) * sizeof *x);                                 \
         DPF_COPIED;                                                                                                    \
         for (int i = at; i < end; i++) {                                                                               \
             const int32_t sum = (int32_t)((uint32_t)x[i] + (uint32_t)noise[i]);                                        \
-            const int32_t above = sum < lower ? lower : sum;                                                           \
-            x[i] = (type)(above > upper ? upper : above);                                                              \
+            const int32_t above = sum < lower ? lower : sum, within = above > upper ? upper : above;                   \
+            x[i] = (type)within;                                                                                       \
         }                                                                                                              \
         (void)bounded, (void)non_temporal; /* always, and never */                                                     \
     }

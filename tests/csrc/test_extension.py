@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -104,9 +103,9 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grown]:
             lines = list(difflib.ndiff(before[path].splitlines(), after[path].splitlines()))
             added = sum(line.startswith("+ ") for line in lines) - sum(line.startswith("- ") for line in lines)
             assert added <= 2 or path == "csrc/plan.c", f"{path}: a list takes an entry, and an import or an include"
+    edit(home / "csrc" / "build_ffi.py", ('"-O3"', '"-O1"'))  # a third of the time
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-    environment = os.environ | {"CFLAGS": "-O1"}
-    built = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False, env=environment)
+    built = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     yield Grown(home, touched)
     shutil.rmtree(home)
