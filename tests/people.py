@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.csv as pacsv
 import pytest
 from table_files import read
 
@@ -67,8 +66,7 @@ class Here:
         Path(f"{self.out}.json").unlink(missing_ok=True)
 
     def table(self, out: Path | None = None) -> dict[str, list[Any]]:
-        path = out or self.out
-        found: dict[str, list[Any]] = (pacsv.read_csv(path) if path.suffix == ".csv" else read(path)).to_pydict()
+        found: dict[str, list[Any]] = read(out or self.out).to_pydict()
         return found
 
     def refused(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 
@@ -20,6 +21,9 @@ def store(table: pa.Table, path: Path, *, rows: int = 300, compression: str = "z
 
 
 def read(path: Path) -> pa.Table:
+    """From a path Arrow reads CSV with threads, which may close the file after the call."""
+    if path.suffix == ".csv":
+        return pacsv.read_csv(pa.py_buffer(path.read_bytes()))
     return pq.ParquetFile(path).read() if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
 
 

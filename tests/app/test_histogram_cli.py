@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from people import CITIES, QUIET, SEXES, csv_of, in_at_most, people
@@ -216,7 +215,7 @@ def test_names_of_columns_with_any_letters(here, capsys, name) -> None:
     here.rows.write_text(f"{quoted},person\nOslo,1\n")
     words = ["--by", name, "--unit", "person", "--max-partitions", "1", "--domain", f"{name}=Oslo,Lima", *QUIET]
     assert here.run(*words, usual=False) == 0
-    assert pacsv.read_csv(here.out).to_pydict() == {name: ["Oslo", "Lima"], "count": [1, 0]}
+    assert read(here.out).to_pydict() == {name: ["Oslo", "Lima"], "count": [1, 0]}
     here.clear()
     words[1], words[7] = f"{name} ", f"{name} =Oslo,Lima"
     here.refused(capsys, "--by: no column is named", *words, usual=False)
@@ -368,7 +367,7 @@ def test_whole_numbers_stay_whole(here) -> None:
     assert here.run(*given, *words, rows=rows, usual=False) == 0
     found = here.table()
     assert found["sum"] == [2**53 + 2 + 2**54, 0, 0]
-    assert pacsv.read_csv(here.out).schema.field("sum").type == pa.int64()
+    assert read(here.out).schema.field("sum").type == pa.int64()
 
 
 def test_a_value_that_is_no_number(here, capsys) -> None:

